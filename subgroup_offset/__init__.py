@@ -1,0 +1,3 @@
+"""Subgroup-offset baselines for group-relative reinforcement learning on verl."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,205 @@
+"""The advantage estimator as verl calls it: labels in, `advantage.py`, response mask out.
+
+verl gives an estimator the token rewards, the response mask and one id per row. What this module adds to the maths
+is which rows count: rows without a response token (verl's padding rows among them) and rows whose reward is not
+finite are left out and get 0; of a session with several output rows the last one counts, and all get its advantage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgroup_offset.advantage import Grouping, grouped_advantages
+from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.labels import LabelColumns, compact, decode_columns, factorize
+from subgroup_offset.metrics import STEP_METRICS, advantage_metrics
+
+logger = logging.getLogger(__name__)
+
+NAME = "grpo_subgroup"
+HOW_TO_LABEL = (
+    "Sample with strategies: +actor_rollout_ref.rollout.agent.agent_loop_manager_class="
+    "subgroup_offset.rollout.StrategyAgentLoopManager; or pass a `subgroup_id` per row in non_tensor_batch where your "
+    "verl hands it to estimators; or set algorithm.subgroup.lam=0 for plain GRPO."
+)
+# Elements of the mask that are looked at together where a row's first token does not settle the matter.
+_BLOCK = 1 << 20
+
+_warned_nonfinite = False
+
+
+def register() -> None:
+    """Register the estimator with verl under `grpo_subgroup`; calling it again changes nothing."""
+    from verl.trainer.ppo.core_algos import register_adv_est
+
+    register_adv_est(NAME)(compute_grpo_subgroup_advantage)
+
+
+@torch.no_grad()
+def compute_grpo_subgroup_advantage(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: Any,
+    config: Any = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """GRPO with a baseline shifted along the subgroup offset (Eqs. (1), (5)-(9) of the paper, see `advantage.py`).
+
+    Args:
+        token_level_rewards: (B, T) floating point. A row's reward is the sum over all its tokens, as in verl's grpo.
+        response_mask: (B, T) of any dtype, 0 where a token is none of the policy's.
+        index: (B,) the `uid` field: labels (`labels.RolloutLabel`) or, for plain GRPO, any ids of the prompts.
+        config: verl's `config.algorithm`; the settings are under its `subgroup` key (`config.SubgroupConfig`).
+        **kwargs: `non_tensor_batch` may hold `subgroup_id` (B,), which then wins over the labels' subgroups. All
+            others are accepted and ignored.
+
+    Returns:
+        Advantages and returns, (B, T) float32: one and the same tensor, each row's advantage times its mask.
+
+    Raises:
+        ValueError: lam != 0 while rows that count have no subgroup, shapes that do not match, malformed labels.
+    """
+    cfg = SubgroupConfig.from_algorithm(config)
+    _check_shapes(token_level_rewards, response_mask, index)
+    columns = decode_columns(index)
+    explicit = _explicit_subgroups(kwargs.get("non_tensor_batch"), len(response_mask))
+
+    rewards = token_level_rewards.sum(dim=-1)
+    rewards = rewards if rewards.is_floating_point() else rewards.float()
+    has_token = _has_token(response_mask).to(rewards.device)
+    usable = has_token & torch.isfinite(rewards)
+    with_token, countable = int(has_token.sum()), int(usable.sum())
+    _warn_nonfinite(with_token - countable)
+    if cfg.lam != 0 and explicit is None:
+        _require_labels(columns, usable.cpu().numpy(), cfg.lam)
+
+    sessions = _sessions(columns)
+    valid = usable if sessions is None else usable & torch.from_numpy(sessions.is_last).to(rewards.device)
+    result = grouped_advantages(
+        rewards,
+        _grouping(columns, explicit, named=cfg.shuffle_offsets),
+        cfg.lam,
+        std=cfg.std,
+        valid=valid,
+        shuffle_seed=cfg.seed if cfg.shuffle_offsets else None,
+    )
+    scalar = result.advantages
+    if sessions is not None:
+        scalar = torch.where(usable, scalar[torch.from_numpy(sessions.last_row).to(scalar.device)], 0.0)
+
+    success = np.where(columns.success >= 0, columns.success > 0, rewards.cpu().float().numpy() > 0)
+    metrics = advantage_metrics(
+        result, success, rows_masked=len(rewards) - with_token, rows_nonfinite=with_token - countable
+    )
+    STEP_METRICS.publish(metrics, weight=metrics["subgroup/groups"])
+    advantages = _spread(scalar, response_mask)
+    return advantages, advantages
+
+
+def _check_shapes(token_level_rewards: Tensor, response_mask: Tensor, index: Any) -> None:
+    shape = tuple(response_mask.shape)
+    if len(shape) != 2 or tuple(token_level_rewards.shape) != shape:
+        got = tuple(token_level_rewards.shape)
+        raise ValueError(f"token_level_rewards and response_mask must both be (B, T), got {got} and {shape}")
+    if len(index) != shape[0]:
+        raise ValueError(f"index must have one id per row: got {len(index)} ids for {shape[0]} rows")
+
+
+def _explicit_subgroups(non_tensor_batch: Mapping[str, Any] | None, rows: int) -> list[Any] | None:
+    ids = None if non_tensor_batch is None else non_tensor_batch.get("subgroup_id")
+    if ids is None:
+        return None
+    if len(ids) != rows:
+        raise ValueError(f"non_tensor_batch['subgroup_id'] must have one id per row: got {len(ids)} for {rows} rows")
+    return ids.tolist() if hasattr(ids, "tolist") else list(ids)
+
+
+def _require_labels(columns: LabelColumns, usable: np.ndarray, lam: float) -> None:
+    """Every row that counts needs a subgroup: without, it would silently be treated as if its offset were 0."""
+    missing, rows = int((usable & ~columns.labelled).sum()), int(usable.sum())
+    if not missing:
+        return
+    if missing == rows:
+        problem = f"algorithm.subgroup.lam={lam:g} needs subgroups, but none of the {rows} rows carries a label"
+    else:
+        problem = f"algorithm.subgroup.lam={lam:g} needs subgroups, but {missing} of {rows} rows carry no label"
+    raise ValueError(f"{problem}. {HOW_TO_LABEL}")
+
+
+def _grouping(columns: LabelColumns, explicit: list[Any] | None, named: bool) -> Grouping:
+    """The rows' groups and subgroups as tensors; with the ids themselves only where a shuffle needs them."""
+    subgroup, parent, ids = columns.subgroup, columns.parent, columns.subgroup_ids
+    if explicit is not None:
+        subgroup, pairs = factorize(list(zip(columns.prompt.tolist(), explicit, strict=True)))
+        parent = np.array([prompt for prompt, _ in pairs], dtype=np.int64)
+        ids = [name for _, name in pairs]
+    names = [(columns.prompts[p], name) for p, name in zip(parent.tolist(), ids, strict=True)] if named else ()
+    return Grouping(torch.from_numpy(subgroup), torch.from_numpy(parent), len(columns.prompts), names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sessions:
+    is_last: np.ndarray  # (B,) bool: the row is its session's last output
+    last_row: np.ndarray  # (B,) int64: the row number of the last output of the row's session
+
+
+def _sessions(columns: LabelColumns) -> _Sessions | None:
+    """Which row speaks for each session; None where every row is a session of its own.
+
+    The last output is the one with the highest `output`: load balancing has shuffled the rows.
+    """
+    if not columns.labelled.any():
+        return None
+    width = int(columns.session.max()) + 1
+    session, distinct = compact(columns.prompt * width + columns.session, len(columns.prompts) * width)
+    if len(distinct) == len(session):
+        return None
+    order = np.lexsort((columns.output, session))
+    last_of_session = order[np.flatnonzero(np.diff(session[order], append=-1))]
+    is_last = np.zeros(len(session), dtype=bool)
+    is_last[last_of_session] = True
+    return _Sessions(is_last, last_of_session[session])
+
+
+def _has_token(mask: Tensor) -> Tensor:
+    """(B,) bool: rows with any token. Nearly every response starts with one, so the rest of a row is seldom read."""
+    rows, width = mask.shape
+    if width == 0:
+        return torch.zeros(rows, dtype=torch.bool, device=mask.device)
+    found = mask[:, 0] != 0
+    unsure = torch.nonzero(~found).flatten()
+    for part in unsure.split(max(1, _BLOCK // width)) if len(unsure) else ():
+        found[part] = (mask[part] != 0).any(dim=-1)
+    return found
+
+
+def _spread(scalar: Tensor, mask: Tensor) -> Tensor:
+    """Each row's scalar (B,) times its mask (B, T) as float32, with no second (B, T) matrix beside the result.
+
+    On a CPU torch would convert a mask of another type into a matrix of its own before it multiplies; copying it
+    into the result converts it in passing.
+    """
+    scalar = scalar.to(mask.device)[:, None]
+    out = torch.empty(mask.shape, dtype=torch.float32, device=mask.device)
+    if mask.device.type == "cpu" and mask.dtype != torch.float32:
+        return out.copy_(mask).mul_(scalar)
+    return torch.mul(mask, scalar, out=out)
+
+
+def _warn_nonfinite(count: int) -> None:
+    global _warned_nonfinite
+    if count and not _warned_nonfinite:
+        _warned_nonfinite = True
+        logger.warning(
+            "%s: %d rows have a reward that is not finite; they count in no statistic and get advantage 0. Said once; "
+            "see subgroup/rows_nonfinite for every step.",
+            NAME,
+            count,
+        )

@@ -1,0 +1,63 @@
+"""What a strategy stage cost and yielded, summed over prompts and workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass
+class StageStats:
+    """Sums over prompts; two of them add up, :meth:`metrics` turns one into what verl's logger shows."""
+
+    prompts: int = 0
+    slots: int = 0
+    empty_slots: int = 0
+    candidates: int = 0
+    usable: int = 0
+    duplicates: int = 0
+    failed_requests: int = 0
+    skipped_prompts: int = 0
+    overlong_prompts: int = 0
+    distance_sum: float = 0.0
+    distance_prompts: int = 0
+    strategy_tokens: int = 0
+    rollout_tokens: int = 0
+    seconds_sum: float = 0.0
+    seconds_max: float = 0.0
+
+    def add(self, other: StageStats) -> None:
+        """Add another one's sums to this one."""
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
+            setattr(self, f.name, max(mine, theirs) if f.name.endswith("_max") else mine + theirs)
+
+    def metrics(self) -> dict[str, float]:
+        """The ``strategy/`` metrics; a ratio whose denominator is 0 is left out, a count never is.
+
+        ``usable_per_candidate``: share of sampled candidates with an extractable preview. ``empty_slots``: share of
+        the K slots that ran the plain prompt. ``jaccard_distance``: mean over prompts of the mean pairwise word-set
+        distance of the kept previews. ``token_share``: strategy tokens over all generated tokens. ``seconds_mean``
+        and ``seconds_max``: of the strategy stage, over prompts. ``failed_requests``, ``duplicate_previews``,
+        ``skipped_prompts`` (strategy prompt too long for the context, stage not run) and ``overlong_prompts``
+        (conditioned prompt too long, slot fell back to the plain prompt): counts.
+        """
+        if not self.prompts:
+            return {}
+        tokens = self.strategy_tokens + self.rollout_tokens
+        ratios = {
+            "usable_per_candidate": (self.usable, self.candidates),
+            "empty_slots": (self.empty_slots, self.slots),
+            "jaccard_distance": (self.distance_sum, self.distance_prompts),
+            "token_share": (self.strategy_tokens, tokens),
+            "seconds_mean": (self.seconds_sum, self.prompts),
+        }
+        values = {name: top / bottom for name, (top, bottom) in ratios.items() if bottom}
+        values |= {
+            "prompts": self.prompts,
+            "seconds_max": self.seconds_max,
+            "failed_requests": self.failed_requests,
+            "duplicate_previews": self.duplicates,
+            "skipped_prompts": self.skipped_prompts,
+            "overlong_prompts": self.overlong_prompts,
+        }
+        return {f"strategy/{name}": float(value) for name, value in values.items()}

@@ -165,10 +165,10 @@ def grouped_advantages(
     # Rows that do not count are summed into one extra subgroup of one extra group, which nothing reads: no row of a
     # real group sees them, so even a NaN cannot leak, and results stay the same to the bit.
     num_groups, num_subgroups = grouping.num_groups, len(grouping.parent)
-    parent = torch.cat([grouping.parent, torch.tensor([num_groups])]).to(device)
+    parent = torch.nn.functional.pad(grouping.parent.to(device), (0, 1), value=num_groups)
     row_subgroup = grouping.subgroup.to(device)
     subgroup = torch.where(keep, row_subgroup, num_subgroups)
-    group = parent[subgroup]
+    group = parent.index_select(0, subgroup)
     values = torch.where(keep, rewards, 0).double()
 
     def total(size: int, index: Tensor, source: Tensor) -> Tensor:
@@ -177,41 +177,40 @@ def grouped_advantages(
     subgroup_count = total(num_subgroups + 1, subgroup, torch.ones_like(values))
     subgroup_sum = total(num_subgroups + 1, subgroup, values)
     group_count = total(num_groups + 1, parent, subgroup_count)
-    mean = total(num_groups + 1, parent, subgroup_sum) / group_count.clamp(min=1)
+    mean = total(num_groups + 1, parent, subgroup_sum) / group_count.clamp_(min=1)
+    row_mean = mean.index_select(0, group)
     # Centred before squaring: with 1000.1 added to every reward the squares alone would lose the spread.
-    centred = values - mean[group]
+    centred = values - row_mean
     ddof = 0 if std == "population" else 1
-    variance = total(num_groups + 1, group, centred.square()) / (group_count - ddof).clamp(min=1)
+    variance = total(num_groups + 1, group, centred * centred) / (group_count - ddof).clamp_(min=1)
 
-    infinity = torch.full((2, num_groups + 1), torch.inf, dtype=torch.float64, device=device)
-    lowest = infinity[0].scatter_reduce_(0, group, values, "amin")
-    highest = infinity[1].neg_().scatter_reduce_(0, group, values, "amax")
-    varied = lowest < highest
-    varied[num_groups] = False
+    lowest = torch.full_like(mean, torch.inf).scatter_reduce_(0, group, values, "amin")
+    highest = torch.full_like(mean, -torch.inf).scatter_reduce_(0, group, values, "amax")
+    varied = lowest < highest  # not in the extra group, where all values are 0
+    sigma = variance.sqrt_().mul_(varied)
+    scale = varied.double() if std == "none" else varied / (sigma + EPSILON)
 
-    offset = subgroup_sum / subgroup_count.clamp(min=1) - mean[parent]
-    offset = torch.where(varied[parent] & (subgroup_count > 0), offset, 0.0)
+    offset = subgroup_sum / subgroup_count.clamp(min=1) - mean.index_select(0, parent)
+    # Without rows a subgroup has no mean, and rounding gives a constant group offsets that are not quite 0.
+    offset = torch.where(varied.index_select(0, parent) & (subgroup_count > 0), offset, 0.0)
     if shuffle_seed is not None:
         keys = _shuffle_keys(grouping.names, shuffle_seed).to(device)
         offset = _rotate(offset, torch.where(subgroup_count > 0, parent, num_groups), keys)
 
-    sigma = torch.where(varied, variance.sqrt(), 0.0)
-    scale = varied.double() if std == "none" else torch.where(varied, 1 / (sigma + EPSILON), 0.0)
-    row_offset, row_scale = offset[subgroup], scale[group]
-    row_mean = mean[group]
-    global_advantages = centred * row_scale
-    offset_term = lam * row_offset * row_scale
+    row_offset, row_scale = offset.index_select(0, subgroup), scale.index_select(0, group)
+    shift = lam * row_offset
+    global_advantages, offset_term = centred * row_scale, shift * row_scale
     return SubgroupAdvantages(
         advantages=(global_advantages - offset_term).float(),
         global_advantages=global_advantages.float(),
         offsets=row_offset.float(),
         offset_term=offset_term.float(),
         group_mean=row_mean.float(),
-        group_std=sigma[group].float(),
-        baseline=(row_mean + lam * row_offset).float(),
+        group_std=sigma.index_select(0, group).float(),
+        baseline=(row_mean + shift).float(),
         valid=keep,
-        constant=keep & ~varied[group],
-        group=parent[row_subgroup],
+        constant=keep & (row_scale == 0),
+        group=parent.index_select(0, row_subgroup),
         subgroup=row_subgroup,
     )
 

@@ -30,7 +30,7 @@ HOW_TO_LABEL = (
     "verl hands it to estimators; or set algorithm.subgroup.lam=0 for plain GRPO."
 )
 # Elements of the mask that are looked at together where a row's first token does not settle the matter.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 
 _warned_nonfinite = False
 
@@ -92,7 +92,8 @@ def compute_grpo_subgroup_advantage(
     )
     scalar = result.advantages
     if sessions is not None:
-        scalar = torch.where(usable, scalar[torch.from_numpy(sessions.last_row).to(scalar.device)], 0.0)
+        last_row = torch.from_numpy(sessions.last_row).to(scalar.device)
+        scalar = torch.where(usable, scalar.index_select(0, last_row), 0.0)
 
     success = np.where(columns.success >= 0, columns.success > 0, rewards.cpu().float().numpy() > 0)
     metrics = advantage_metrics(

@@ -38,7 +38,7 @@ def keep_unpacked_weights(module: ModuleType) -> None:
 
 
 def copy_received_weights(module: ModuleType) -> None:
-    """On a GPU ``tensor.to(device)`` copies out of the shared buffer; on a CPU it stays that buffer, which is reused."""
+    """``tensor.to(device)`` copies out of the shared buffer on a GPU; on a CPU it is that buffer, which is reused."""
 
     @wrapt.patch_function_wrapper(module, "BucketedWeightReceiver.receive_weights")
     def wrapper(wrapped: Callable, instance: Any, args: tuple, kwargs: dict) -> Any:

@@ -1,0 +1,146 @@
+"""The demonstration: a short two-stage training on the CPU, then what it did, as a table and a plot."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.reports.dynamics import plot_dynamics
+from subgroup_offset.reports.prompt_table import Subgroup, most_informative, read_rollouts, subgroups_of
+
+K = Z = 4
+LAMS = (-0.3, 0.0, 0.3)
+METHODS = ("contrast", "alignment", "strategy_grpo", "grpo")
+ACCURACY = "val-core/math_dapo/acc/mean@8"
+SHOWN = {
+    "critic/score/mean": "mean reward (-1 to 1)",
+    "subgroup/success_rate": "success rate of the rollouts",
+    "subgroup/informative_share": "informative prompts (share)",
+    "subgroup/term_ratio": "subgroup term / standard term",
+    "subgroup/abs_offset": "mean |offset| (reward)",
+    "subgroup/constant_groups": "constant groups (share)",
+    "strategy/usable_per_candidate": "usable previews per candidate",
+    "strategy/empty_slots": "empty slots (share)",
+    "strategy/jaccard_distance": "Jaccard distance of kept previews",
+    "strategy/token_share": "tokens spent on strategies (share)",
+    "strategy/seconds_mean": "seconds of the strategy stage",
+}
+
+console = Console()
+
+
+def run_demo(output: Path, method: str, steps: int) -> None:
+    """Build the toy world where it is not cached, train, and print and plot the outcome.
+
+    Args:
+        output: directory for the log, the metrics, the rollouts and the plot; an earlier demo's is replaced.
+        method: name of a config in ``configs/``.
+        steps: training steps.
+
+    Raises:
+        RunFailed: if the training process fails.
+    """
+    if method not in METHODS:
+        raise typer.BadParameter(f"method={method!r} is unknown: use one of {', '.join(METHODS)}.")
+    toy = _toy_world()
+    if output.exists():
+        shutil.rmtree(output)
+    console.rule(f"{method}: {steps} steps of verl.trainer.main_ppo on this CPU, K={K} strategies x Z={Z} rollouts")
+    run = TrainingRun(output, _overrides(method, steps, toy, output.resolve()))
+    console.print(f"log: {run.log}")
+    logged = _follow(run, steps)
+    if method != "grpo":
+        _print_prompt(output / "rollouts", logged)
+    _print_metrics(logged)
+    picture = output / "dynamics.png"
+    plot_dynamics([s for s in logged if s.step > 0], picture, f"Toy world, {method}, K={K}, Z={Z}")
+    console.print(f"plot: {picture}")
+
+
+def _toy_world() -> Path:
+    from subgroup_offset.toy import build_toy
+    from subgroup_offset.toy.progress import progress_line
+
+    started = time.monotonic()
+    with progress_line() as progress:
+        paths = build_toy(progress=progress)
+    console.print(f"toy world: {paths.root} ({time.monotonic() - started:.0f} s)")
+    return paths.root
+
+
+def _overrides(method: str, steps: int, toy: Path, output: Path) -> list[str]:
+    return [
+        f"--config-name={method}",
+        "+experiment=toy",
+        "+platform=cpu",
+        f"toy_dir={toy}",
+        f"trainer.total_training_steps={steps}",
+        f"trainer.test_freq={steps}",
+        f"trainer.rollout_data_dir={output}/rollouts",
+        f"trainer.default_local_dir={output}/checkpoints",
+    ]
+
+
+def _follow(run: TrainingRun, steps: int) -> list[LoggedStep]:
+    logged: list[LoggedStep] = []
+    started = time.monotonic()
+    with console.status("starting Ray, FSDP and vLLM (a minute or two)") as status:
+        for record in run.follow():
+            logged.append(record)
+            status.update(f"training: {record.step} of {steps} steps")
+            console.print(_progress_line(record, steps, time.monotonic() - started))
+    return logged
+
+
+def _progress_line(record: LoggedStep, steps: int, elapsed: float) -> str:
+    m = record.metrics
+    parts = [f"[{elapsed:4.0f} s] step {record.step:>2}/{steps}".replace("[", "\\[")]
+    if "critic/score/mean" in m:
+        parts.append(f"reward {m['critic/score/mean']:+.3f}")
+        for key, name in (("success_rate", "success"), ("informative_share", "informative"), ("term_ratio", "ratio")):
+            if f"subgroup/{key}" in m:
+                parts.append(f"{name} {m[f'subgroup/{key}']:.3f}")
+        parts.append(f"{m['timing_s/step']:.1f} s")
+    if ACCURACY in m:
+        parts.append(f"validation accuracy {m[ACCURACY]:.3f}")
+    return "  ".join(parts)
+
+
+def _print_prompt(rollout_dir: Path, logged: list[LoggedStep]) -> None:
+    last = max(s.step for s in logged)
+    group = most_informative(read_rollouts(rollout_dir / f"{last}.jsonl"), Z)
+    table = Table(title=f"One prompt of step {last}: its strategies and the advantage of (a success / a failure)")
+    table.add_column("key idea")
+    table.add_column("success", justify="right")
+    for lam in LAMS:
+        table.add_column(f"lam = {lam:+g}" if lam else "lam = 0", justify="right")
+    for subgroup in subgroups_of(group, Z, LAMS):
+        credit = (" / ".join("-" if a is None else f"{a:+.2f}" for a in subgroup.credit[lam]) for lam in LAMS)
+        table.add_row(_key_idea(subgroup), f"{subgroup.successes}/{subgroup.size}", *credit)
+    console.print(table)
+
+
+def _key_idea(subgroup: Subgroup) -> str:
+    if subgroup.preview is None:
+        return "(no preview: plain prompt)"
+    return "; ".join(line.removeprefix("- ") for line in subgroup.preview.split("[KEY IDEA]\n")[1].splitlines())
+
+
+def _print_metrics(logged: list[LoggedStep]) -> None:
+    trained = [s.metrics for s in logged if "critic/score/mean" in s.metrics]
+    table = Table(title="First and last training step")
+    for column in ("metric", "first", "last"):
+        table.add_column(column, justify="left" if column == "metric" else "right")
+    for key, name in SHOWN.items():
+        if key in trained[0] and key in trained[-1]:
+            table.add_row(name, f"{trained[0][key]:.3f}", f"{trained[-1][key]:.3f}")
+    validated = [s.metrics[ACCURACY] for s in logged if ACCURACY in s.metrics]
+    if len(validated) > 1:
+        table.add_row("validation accuracy (plain prompts)", f"{validated[0]:.3f}", f"{validated[-1]:.3f}")
+    console.print(table)

@@ -1,0 +1,1 @@
+"""What a run looks like afterwards: tables and figures from its logs and rollouts."""

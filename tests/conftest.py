@@ -1,0 +1,41 @@
+"""Shared by all tests: composing real verl configs, the toy world, real training runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from omegaconf import DictConfig
+
+# CI's cores are shared: a slow example is no failure.
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def compose() -> Iterator[Callable[..., DictConfig]]:
+    """Compose a config of ``verl.trainer.main_ppo`` as its command line would: ``compose(name, *overrides)``."""
+    from hydra import compose, initialize_config_module
+
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        yield lambda name, *overrides: compose(config_name=name, overrides=list(overrides))
+
+
+@pytest.fixture(scope="session")
+def toy() -> Path:
+    """The directory of the toy world, built at the first use (about two minutes) and cached."""
+    from subgroup_offset.toy import build_toy
+
+    return build_toy().root
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real problems that lie beside the checkout where the project is developed."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"{SHARED_DATA} is not there: it holds real problems and belongs to no package")
+    return SHARED_DATA

@@ -1,0 +1,160 @@
+"""Real runs of ``python -m verl.trainer.main_ppo`` on the CPU: verl, FSDP, vLLM, Ray and the weight sync between them.
+
+Each run takes minutes, so one run answers many questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
+from subgroup_offset.strategy import extract_preview
+
+pytestmark = pytest.mark.slow
+
+K = Z = 4
+PROMPTS = 8
+STEPS = 3
+CPU = ["+platform=cpu", "trainer.resume_mode=disable"]
+SMALL_BATCH = [f"data.train_batch_size={PROMPTS}", f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}"]
+
+STEP_METRICS = {
+    *(f"subgroup/{k}" for k in ("informative_share", "term_ratio", "abs_offset", "constant_groups", "success_rate")),
+    *(f"subgroup/{k}" for k in ("rows_total", "rows_masked", "rows_nonfinite", "groups")),
+    *(f"strategy/{k}" for k in ("usable_per_candidate", "empty_slots", "jaccard_distance", "token_share")),
+    *(f"strategy/{k}" for k in ("seconds_mean", "seconds_max", "failed_requests", "overlong_prompts")),
+}
+
+
+class Finished:
+    """A run that has ended: its logged training steps and its directory."""
+
+    def __init__(self, directory: Path, logged: list[LoggedStep]) -> None:
+        self.directory = directory
+        self.validation = [s for s in logged if s.step == 0]
+        self.training = [s for s in logged if s.step > 0]
+
+    def rollouts(self, step: int) -> dict[str, list[Rollout]]:
+        groups: dict[str, list[Rollout]] = defaultdict(list)
+        for rollout in read_rollouts(self.directory / "rollouts" / f"{step}.jsonl"):
+            groups[rollout.prompt].append(rollout)
+        return groups
+
+
+@pytest.fixture(scope="module")
+def contrast(toy, tmp_path_factory) -> Finished:
+    directory = tmp_path_factory.mktemp("contrast")
+    overrides = ["--config-name=contrast", "+experiment=toy", *CPU, f"toy_dir={toy}", *SMALL_BATCH]
+    overrides += [
+        f"trainer.total_training_steps={STEPS}",
+        f"trainer.rollout_data_dir={directory}/rollouts",
+        f"trainer.validation_data_dir={directory}/validation",
+        "actor_rollout_ref.rollout.val_kwargs.n=2",
+    ]
+    return Finished(directory, TrainingRun(directory, overrides).wait(timeout=800))
+
+
+def test_every_prompt_reaches_the_estimator_with_k_subgroups_of_z(contrast):
+    assert [s.step for s in contrast.training] == list(range(1, STEPS + 1))
+    for step in contrast.training:
+        m = step.metrics
+        assert m["subgroup/groups"] == PROMPTS
+        assert m["subgroup/rows_total"] == m["subgroup/rows_counted"] == PROMPTS * K * Z
+        assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K
+        assert m["subgroup/rollouts_per_subgroup_min"] == m["subgroup/rollouts_per_subgroup_max"] == Z
+
+
+def test_every_step_metric_is_in_verls_log(contrast):
+    for step in contrast.training:
+        assert set(step.metrics) >= STEP_METRICS
+        assert step.metrics["strategy/prompts"] == PROMPTS
+        assert step.metrics["strategy/usable_per_candidate"] > 0.85
+        assert 0 < step.metrics["strategy/token_share"] < 1
+        assert 0 < step.metrics["strategy/seconds_mean"] <= step.metrics["strategy/seconds_max"]
+        assert step.metrics["strategy/failed_requests"] == 0
+
+
+def test_rollouts_of_a_slot_share_its_preview(contrast):
+    for step in contrast.training:
+        groups = contrast.rollouts(step.step)
+        assert len(groups) == PROMPTS
+        for group in groups.values():
+            assert sorted(r.session for r in group) == list(range(K * Z))
+            inputs = defaultdict(set)
+            for rollout in group:
+                inputs[rollout.session // Z].add(rollout.input)
+            assert all(len(of_slot) == 1 for of_slot in inputs.values())
+            previews = {extract_preview(of_slot.pop()) for of_slot in inputs.values()}
+            assert len(previews) > 1
+
+
+def test_the_logged_dynamics_follow_from_the_logged_rollouts(contrast):
+    """An independent computation: informative share and mean |offset| in plain Python from verl's rollout dump."""
+    for step in contrast.training:
+        informative, offsets = 0, []
+        for group in contrast.rollouts(step.step).values():
+            mean = sum(r.score for r in group) / len(group)
+            slots = [[r for r in group if r.session // Z == k] for k in range(K)]
+            rates = [sum(r.score > 0 for r in slot) / Z for slot in slots]
+            informative += max(rates) - min(rates) >= 0.375
+            offsets += [abs(sum(r.score for r in slot) / Z - mean) for slot in slots for _ in slot]
+        assert step.metrics["subgroup/informative_share"] == pytest.approx(informative / PROMPTS)
+        assert step.metrics["subgroup/abs_offset"] == pytest.approx(sum(offsets) / len(offsets), abs=1e-6)
+
+
+def test_the_policy_is_updated(contrast):
+    assert all(s.metrics["actor/grad_norm"] > 0 for s in contrast.training)
+    # The first step's rollouts come from the weights that are trained: vLLM and FSDP agree on them.
+    assert all(s.metrics["training/rollout_probs_diff_mean"] < 1e-3 for s in contrast.training)
+
+
+def test_validation_is_single_stage(contrast):
+    rows = [json.loads(line) for line in (contrast.directory / "validation" / "0.jsonl").read_text().splitlines()]
+    assert rows and not any("[KEY" in row["input"] for row in rows)
+    assert contrast.validation and not any(
+        k.startswith(("subgroup/", "strategy/")) for k in contrast.validation[0].metrics
+    )
+
+
+def test_a_stock_run_knows_nothing_of_us(toy, tmp_path):
+    """``ppo_trainer`` with verl's own GRPO and rollout."""
+    overrides = ["--config-name=ppo_trainer", *CPU, *SMALL_BATCH, "algorithm.adv_estimator=grpo"]
+    overrides += [
+        f"data.train_files={toy}/train.parquet",
+        f"data.val_files={toy}/val.parquet",
+        f"actor_rollout_ref.model.path={toy}/model",
+        "actor_rollout_ref.rollout.n=4",
+        "actor_rollout_ref.actor.use_dynamic_bsz=True",
+        "data.max_prompt_length=96",
+        "data.max_response_length=32",
+        "trainer.total_training_steps=1",
+        "trainer.val_before_train=False",
+        "trainer.logger=[file]",
+    ]
+    run = Finished(tmp_path, TrainingRun(tmp_path, overrides).wait(timeout=800))
+    assert len(run.training) == 1
+    assert run.training[0].metrics["actor/grad_norm"] > 0
+    assert not any(k.startswith(("subgroup/", "strategy/")) for k in run.training[0].metrics)
+
+
+def test_two_nodes(toy, tmp_path):
+    """Two Ray nodes, two FSDP ranks, two vLLM replicas, two agent loop workers."""
+    import importlib.util
+
+    script = Path(__file__).resolve().parents[1] / "scripts" / "two_nodes_cpu.py"
+    spec = importlib.util.spec_from_file_location("two_nodes_cpu", script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    run = Finished(tmp_path, module.train_on_two_nodes(tmp_path, toy, steps=2, timeout=850))
+    assert len(run.training) == 2
+    for step in run.training:
+        m = step.metrics
+        assert m["subgroup/groups"] == 8 and m["subgroup/rows_total"] == 8 * K * Z
+        assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K
+        assert m["subgroup/rollouts_per_subgroup_min"] == m["subgroup/rollouts_per_subgroup_max"] == Z
+        assert m["strategy/prompts"] == 8

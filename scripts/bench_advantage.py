@@ -3,10 +3,10 @@
     python scripts/bench_advantage.py [--quick]
 
 All three get float32 rewards, an int64 mask and object arrays of ids, as verl's trainer passes them; ours decodes
-labels and publishes its step metrics, verl's two get plain uids. Reported per shape: our time, the times of
-verl's `grpo` and `grpo_vectorized` as multiples of it, and the bytes that must move at least (rewards and mask read, result written) over our time, as a
-share of the bandwidth of a large copy measured in this run. The copy writes into memory that is already mapped; an
-estimator has to return a new matrix, so its pages are mapped on the way and 100% is out of reach.
+labels and publishes its step metrics, verl's two get plain uids. Reported per shape: our best time, the best times of
+verl's two as multiples of it, and the bytes that must move at least (rewards and mask read, result written) over our
+time, as a share of the bandwidth of a large copy measured in this run. The copy writes into memory that is already
+mapped; an estimator has to return a new matrix, so its pages are mapped on the way and 100% is out of reach.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ def batch(prompts: int, rollouts: int, tokens: int) -> tuple[torch.Tensor, torch
         for session in range(rollouts):
             solved = shuffle.random() < 0.4
             label = RolloutLabel(uid, session * SUBGROUPS // rollouts, session, 0, solved)
-            rows.append((uid, label.encode(), float(solved), shuffle.randint(max(1, tokens // 4), tokens)))
+            # An object of its own per row, as what arrives from other processes is.
+            rows.append(
+                (uid.encode().decode(), label.encode(), float(solved), shuffle.randint(max(1, tokens // 4), tokens))
+            )
     shuffle.shuffle(rows)
     uids, labels, scores, lengths = zip(*rows, strict=True)
     length = torch.tensor(lengths)

@@ -51,7 +51,7 @@ def run_demo(output: Path, method: str, steps: int) -> None:
     toy = _toy_world()
     if output.exists():
         shutil.rmtree(output)
-    console.rule(f"{method}: {steps} steps of verl.trainer.main_ppo on this CPU, K={K} strategies x Z={Z} rollouts")
+    console.rule(f"{method}: {steps} steps of verl.trainer.main_ppo, K={K} x Z={Z} rollouts")
     run = TrainingRun(output, _overrides(method, steps, toy, output.resolve()))
     console.print(f"log: {run.log}")
     logged = _follow(run, steps)
@@ -106,16 +106,16 @@ def _progress_line(record: LoggedStep, steps: int, elapsed: float) -> str:
         for key, name in (("success_rate", "success"), ("informative_share", "informative"), ("term_ratio", "ratio")):
             if f"subgroup/{key}" in m:
                 parts.append(f"{name} {m[f'subgroup/{key}']:.3f}")
-        parts.append(f"{m['timing_s/step']:.1f} s")
+    line = "  ".join(parts)
     if ACCURACY in m:
-        parts.append(f"validation accuracy {m[ACCURACY]:.3f}")
-    return "  ".join(parts)
+        line += f"\n         validation accuracy {m[ACCURACY]:.3f}"
+    return line
 
 
 def _print_prompt(rollout_dir: Path, logged: list[LoggedStep]) -> None:
     last = max(s.step for s in logged)
     group = most_informative(read_rollouts(rollout_dir / f"{last}.jsonl"), Z)
-    table = Table(title=f"One prompt of step {last}: its strategies and the advantage of (a success / a failure)")
+    table = Table(title=f"One prompt of step {last}: the advantage of a success / a failure")
     table.add_column("key idea")
     table.add_column("success", justify="right")
     for lam in LAMS:

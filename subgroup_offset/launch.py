@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,20 +44,23 @@ class TrainingRun:
     Args:
         directory: made where it is missing; the process runs in it.
         overrides: Hydra arguments of ``verl.trainer.main_ppo``, ``--config-name`` included.
-        environment: variables to add to this process's own.
     """
 
-    def __init__(self, directory: Path, overrides: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, overrides: Sequence[str]) -> None:
         self.directory = directory.resolve()
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log = self.directory / "log.txt"
         self.metrics = self.directory / "metrics.jsonl"
         self.metrics.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "verl.trainer.main_ppo", *overrides, f"hydra.run.dir={self.directory}/hydra"]
-        variables = {**os.environ, "VERL_FILE_LOGGER_PATH": str(self.metrics), **(environment or {})}
+        command = [sys.executable, "-m", "verl.trainer.main_ppo", *overrides]
+        command += [
+            f"hydra.run.dir='{self.directory}/hydra'",
+            # Through Ray, not this environment: the logger may run on a node of a cluster that is there already.
+            f"++ray_kwargs.ray_init.runtime_env.env_vars.VERL_FILE_LOGGER_PATH='{self.metrics}'",
+        ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, cwd=self.directory, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command, cwd=self.directory, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
 
     def follow(self, timeout: float | None = None) -> Iterator[LoggedStep]:

@@ -1,0 +1,47 @@
+"""Previews of a strategy: well-formed ones, and the malformed ones an extractor has to deal with."""
+
+import random
+
+from .problems import Problem
+from .responses import solve
+from .strategies import CONDITIONS_HEADER, IDEA_HEADER, STRATEGIES, Bullet, Strategy
+
+MALFORMED_SHARE = 0.04
+CHATTER = "Sure, here is a preview:"
+
+
+def _section(rng: random.Random, header: str, bullets: tuple[Bullet, ...]) -> str:
+    return "\n".join([header, *(f"- {rng.choice(variants)}" for variants in bullets)])
+
+
+def preview(rng: random.Random, strategy: Strategy) -> str:
+    """A well-formed preview of `strategy`: two sections of two bullets, no numbers, no final newline."""
+    conditions = _section(rng, CONDITIONS_HEADER, strategy.conditions)
+    return f"{conditions}\n{_section(rng, IDEA_HEADER, strategy.idea)}"
+
+
+def malformed_preview(rng: random.Random, strategy: Strategy, problem: Problem) -> str:
+    """What models write instead of a sketch: drift into solving, a missing section, chatter, a second block.
+
+    Drift after the sketch, chatter before it and a second block leave a sketch to be recovered; drift in place of
+    the key idea and a missing section do not.
+    """
+    solving = solve(rng, problem, strategy).text.partition("\n")[2]  # Without the Method line.
+    conditions = _section(rng, CONDITIONS_HEADER, strategy.conditions)
+    whole = preview(rng, strategy)
+    kinds = (
+        f"{whole}\n{solving}",
+        f"{conditions}\n{solving}",
+        conditions,
+        f"{CHATTER}\n{whole}",
+        f"{whole}\n{conditions}",
+    )
+    return rng.choice(kinds)
+
+
+def strategy_response(rng: random.Random, problem: Problem) -> str:
+    """The warm start's answer to a strategy prompt: each strategy equally likely, a few previews malformed."""
+    strategy = rng.choice(STRATEGIES)
+    if rng.random() < MALFORMED_SHARE:
+        return malformed_preview(rng, strategy, problem)
+    return preview(rng, strategy)

@@ -32,5 +32,31 @@ def demo(
         raise typer.Exit(1) from None
 
 
+@app.command()
+def inspect(
+    path: Annotated[
+        Path, typer.Argument(help="A JSONL file of algorithm.subgroup.strategy.data_dir, or the directory.")
+    ],
+    step: Annotated[int | None, typer.Option(help="Only this training step.")] = None,
+    contains: Annotated[str | None, typer.Option(help="Only problems with this text.")] = None,
+    min_span: Annotated[float, typer.Option(help="Only prompts whose success rates span at least this.")] = 0.0,
+    informative: Annotated[bool, typer.Option(help="Only informative prompts (a span of 0.375, Figure 2).")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many prompts.")] = 5,
+    order: Annotated[str, typer.Option(help="span: most informative first; file: as they were written.")] = "span",
+    raw: Annotated[bool, typer.Option(help="Whole problems, and every candidate with what became of it.")] = False,
+) -> None:
+    """Show what the strategy stage did with its prompts, as the paper's Table 6 does."""
+    from subgroup_offset.reports.inspect import run
+
+    filters = {"step": step, "contains": contains, "min_span": min_span, "informative": informative}
+    try:
+        shown = run(path, raw=raw, limit=limit, order=order, **filters)
+    except (ValueError, OSError) as error:
+        typer.secho(str(error), fg=typer.colors.RED, err=True)
+        raise typer.Exit(1) from None
+    if not shown:
+        typer.echo("No prompt fits these filters.")
+
+
 if __name__ == "__main__":
     app()

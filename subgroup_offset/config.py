@@ -17,8 +17,9 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 STD_CHOICES = ("sample", "population", "none")
-SAMPLING_CHOICES = ("independent",)
+SAMPLING_CHOICES = ("independent", "paired")
 SELECTION_CHOICES = ("diverse", "random")
+AFFINITY_CHOICES = ("prompt", "subgroup", "none")
 ESTIMATOR_NAME = "grpo_subgroup"
 
 _warned: set[str] = set()
@@ -32,48 +33,85 @@ class ConfigError(ValueError):
 class StrategyConfig:
     """``algorithm.subgroup.strategy``: the strategy stage (paper, appendix "Strategy sampling" and Table 5)."""
 
-    #: K, strategies per prompt. ``rollout.n`` must equal ``num_strategies * rollouts_per_strategy``.
+    #: K, strategies per prompt; even for paired sampling. ``rollout.n`` must equal
+    #: ``num_strategies * rollouts_per_strategy``.
     num_strategies: int = 4
     #: Z, rollouts conditioned on each strategy.
     rollouts_per_strategy: int = 8
-    #: Previews sampled per prompt before K are selected; at least K.
+    #: Strategy-stage calls per prompt, from whose previews K are selected: at least K, or K/2 for paired sampling.
     num_candidates: int = 8
-    #: How candidates are drawn: ``independent`` draws each on its own.
+    #: How candidates are drawn: ``independent``, one preview a call, or ``paired``, two deliberately different previews
+    #: a call, of which K/2 pairs with both halves usable are kept, halves in adjacent slots (for models whose
+    #: independent previews are all alike).
     sampling: str = "independent"
     #: Which usable previews are kept: ``diverse`` (greedy maximum Jaccard distance) or ``random`` (Table 4).
     selection: str = "diverse"
+    #: Drop a preview (or pair) equal to an earlier one of the prompt, and a pair of equal halves, before selection, so
+    #: that no strategy holds two slots. Off as in the paper; ``strategy/duplicate_previews`` counts them either way.
+    deduplicate: bool = False
+    #: Slots without a preview run the plain prompt: each as a subgroup of its own (false) or all as one (true).
+    merge_empty: bool = False
     #: Sampling temperature of the strategy stage.
     temperature: float = 1.0
     #: Nucleus mass of the strategy stage, in (0, 1].
     top_p: float = 1.0
-    #: Generated tokens per candidate, at most.
+    #: Generated tokens per call, at most. In paired sampling both previews share them (the paper's cap is 256 as well).
     max_tokens: int = 256
-    #: Jinja2 template of the strategy stage (variable ``problem``): inline text, a file's path, or null: the built-in.
+    #: Which requests go to one vLLM replica, so that they find their common prefix in its cache: all of a ``prompt``,
+    #: those of each ``subgroup`` (and the strategy stage), or ``none``: each to the least loaded. Without effect under
+    #: ``rollout.full_determinism``, where verl's own request ids must stay.
+    affinity: str = "prompt"
+    #: Directory for one JSONL file a step that says what the strategy stage did with each prompt
+    #: (``subgroup-offset inspect`` shows it), written by the driver; null writes none.
+    data_dir: str | None = None
+    #: Jinja2 template of the strategy stage: inline text, a file's path, or null: the built-in. Variable ``problem``:
+    #: the problem without the answer-format instructions that are recognised around it.
     strategy_template: str | None = None
-    #: Jinja2 template of the execution stage (``problem``, ``preview``): inline text, a path, or null: the built-in.
+    #: The same for paired sampling; variables ``problem`` and ``marker``, the line that parts the two previews.
+    paired_template: str | None = None
+    #: Jinja2 template of the execution stage, likewise. Variables ``problem``, here the dataset's whole text, and
+    #: ``preview``.
     execution_template: str | None = None
 
     def __post_init__(self) -> None:
         key = "algorithm.subgroup.strategy"
         for name in ("num_strategies", "rollouts_per_strategy", "num_candidates", "max_tokens"):
             _require_int(f"{key}.{name}", getattr(self, name), minimum=1)
-        if self.num_candidates < self.num_strategies:
-            raise ConfigError(
-                f"{key}.num_candidates={self.num_candidates} is less than {key}.num_strategies={self.num_strategies}: "
-                f"set num_candidates to at least {self.num_strategies} (the paper draws 8 and keeps 4)."
-            )
         _require_choice(f"{key}.sampling", self.sampling, SAMPLING_CHOICES)
+        if self.paired and self.num_strategies % 2:
+            raise ConfigError(
+                f"{key}.num_strategies={self.num_strategies} is odd, but {key}.sampling=paired fills two slots with "
+                f"each pair: set num_strategies to {self.num_strategies + 1}, or sampling to independent."
+            )
+        if self.num_candidates < self.calls_needed:
+            what = "half of it, the pairs to keep" if self.paired else "the previews to keep"
+            raise ConfigError(
+                f"{key}.num_candidates={self.num_candidates} is less than {key}.num_strategies={self.num_strategies} "
+                f"asks for ({what}): set num_candidates to at least {self.calls_needed} (the paper draws 8)."
+            )
         _require_choice(f"{key}.selection", self.selection, SELECTION_CHOICES)
+        _require_choice(f"{key}.affinity", self.affinity, AFFINITY_CHOICES)
+        for name in ("deduplicate", "merge_empty"):
+            _require_bool(f"{key}.{name}", getattr(self, name))
         temperature = _require_number(f"{key}.temperature", self.temperature)
         if temperature < 0:
             raise ConfigError(f"{key}.temperature={self.temperature!r} is negative: set it to 0 (greedy) or above.")
         top_p = _require_number(f"{key}.top_p", self.top_p)
         if not 0 < top_p <= 1:
             raise ConfigError(f"{key}.top_p={self.top_p!r} is outside (0, 1]: set it to 1.0 to sample from everything.")
-        for name in ("strategy_template", "execution_template"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
-                raise ConfigError(f"{key}.{name}={value!r} is not text: give a file's path or the template itself.")
+        for name in ("strategy_template", "paired_template", "execution_template"):
+            _require_text(f"{key}.{name}", getattr(self, name), "a file's path or the template itself")
+        _require_text(f"{key}.data_dir", self.data_dir, "a directory")
+
+    @property
+    def paired(self) -> bool:
+        """Whether a call asks for two previews."""
+        return self.sampling == "paired"
+
+    @property
+    def calls_needed(self) -> int:
+        """Usable calls that fill all slots: K, or K/2 pairs."""
+        return self.num_strategies // 2 if self.paired else self.num_strategies
 
     @property
     def rollouts_per_prompt(self) -> int:
@@ -93,6 +131,13 @@ class SubgroupConfig:
     shuffle_offsets: bool = False
     #: Seed of the offset shuffling and of random selection.
     seed: int = 0
+    #: What makes the subgroups: ``strategy`` (two-stage rollouts), or a partition of single-stage rollouts: ``field``,
+    #: ``length``, ``turns``, ``answer`` (see ``partition.py``), or the dotted path of a class of your own.
+    partition: str = "strategy"
+    #: Of ``partition: field``: a dataset column, or a field that the agent loop or the reward returns.
+    partition_field: str | None = None
+    #: Of ``partition: length`` and ``turns``: quantile buckets inside the prompt's group, at least 2.
+    partition_buckets: int = 2
     strategy: StrategyConfig = field(default_factory=StrategyConfig)
 
     def __post_init__(self) -> None:
@@ -103,11 +148,17 @@ class SubgroupConfig:
                 "itself (the paper's best values are -0.3 and 0.3)."
             )
         _require_choice("algorithm.subgroup.std", self.std, STD_CHOICES)
-        if not isinstance(self.shuffle_offsets, bool):
-            raise ConfigError(
-                f"algorithm.subgroup.shuffle_offsets={self.shuffle_offsets!r} is neither true nor false: set it to one."
-            )
+        _require_bool("algorithm.subgroup.shuffle_offsets", self.shuffle_offsets)
         _require_int("algorithm.subgroup.seed", self.seed)
+        _require_int("algorithm.subgroup.partition_buckets", self.partition_buckets, minimum=2)
+        _require_text("algorithm.subgroup.partition_field", self.partition_field, "the field's name")
+        if not isinstance(self.partition, str):
+            raise ConfigError(f"algorithm.subgroup.partition={self.partition!r} is not a name: use strategy, for one.")
+
+    @property
+    def two_stage(self) -> bool:
+        """Whether strategies make the subgroups."""
+        return self.partition == "strategy"
 
     @classmethod
     def from_algorithm(cls, algorithm: Mapping[str, Any] | None) -> SubgroupConfig:
@@ -180,6 +231,16 @@ def _require_int(key: str, value: Any, minimum: int | None = None) -> None:
         raise ConfigError(f"{key}={value!r} is not a whole number: set it to one, for example {key}=4.")
     if minimum is not None and value < minimum:
         raise ConfigError(f"{key}={value} is too small: set it to {minimum} or above.")
+
+
+def _require_bool(key: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}={value!r} is neither true nor false: set it to one.")
+
+
+def _require_text(key: str, value: Any, what: str) -> None:
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(f"{key}={value!r} is not text: give {what}.")
 
 
 def _require_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -63,6 +63,11 @@ class TrainingRun:
                 command, cwd=self.directory, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
 
+    @property
+    def pid(self) -> int:
+        """The process id of ``main_ppo``."""
+        return self._process.pid
+
     def follow(self, timeout: float | None = None) -> Iterator[LoggedStep]:
         """Yield every logged step as it appears, until the process ends. Leaving early ends the process.
 

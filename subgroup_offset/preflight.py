@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from subgroup_offset.config import ESTIMATOR_NAME, ConfigError, SubgroupConfig
+from subgroup_offset.config import ESTIMATOR_NAME, ConfigError, StrategyConfig, SubgroupConfig
 
 MANAGER_NAME = "subgroup_offset.rollout.StrategyAgentLoopManager"
 _MANAGER_KEY = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
@@ -24,12 +24,12 @@ def check_run(config: Any) -> None:
     estimator = config.algorithm.get("adv_estimator")
     rollout = config.actor_rollout_ref.rollout
     manager = (rollout.get("agent") or {}).get("agent_loop_manager_class")
-    two_stage = manager == MANAGER_NAME
-    if estimator != ESTIMATOR_NAME and not two_stage:
+    ours = manager == MANAGER_NAME
+    if estimator != ESTIMATOR_NAME and not ours:
         return
     subgroup = SubgroupConfig.from_algorithm(config.algorithm)
-    if two_stage:
-        _check_two_stage(config, subgroup, estimator, rollout)
+    if ours:
+        _check_rollout(config, subgroup, estimator, rollout)
     elif subgroup.lam != 0 and manager is None and config.trainer.get("use_v1", True):
         raise ConfigError(
             f"algorithm.subgroup.lam={subgroup.lam:g} needs subgroups, and verl's own rollout makes none: add "
@@ -37,10 +37,7 @@ def check_run(config: Any) -> None:
         )
 
 
-def _check_two_stage(config: Any, subgroup: SubgroupConfig, estimator: str, rollout: Any) -> None:
-    from subgroup_offset.strategy import load_templates
-
-    strategy = subgroup.strategy
+def _check_rollout(config: Any, subgroup: SubgroupConfig, estimator: str, rollout: Any) -> None:
     if estimator != ESTIMATOR_NAME:
         raise ConfigError(
             f"algorithm.adv_estimator={estimator} cannot read the labels that {_MANAGER_KEY}={MANAGER_NAME} writes: "
@@ -51,6 +48,17 @@ def _check_two_stage(config: Any, subgroup: SubgroupConfig, estimator: str, roll
             f"trainer.use_v1={config.trainer.use_v1} runs verl's legacy trainer, which does not use {_MANAGER_KEY}: "
             "set trainer.use_v1=True."
         )
+    if subgroup.two_stage:
+        _check_strategies(subgroup.strategy, rollout)
+    else:
+        from subgroup_offset.partition import make_partition
+
+        make_partition(subgroup.partition, subgroup.partition_field, subgroup.partition_buckets)
+
+
+def _check_strategies(strategy: StrategyConfig, rollout: Any) -> None:
+    from subgroup_offset.strategy import load_templates
+
     if rollout.n != strategy.rollouts_per_prompt:
         raise ConfigError(
             f"actor_rollout_ref.rollout.n={rollout.n} is not num_strategies * rollouts_per_strategy = "

@@ -35,7 +35,7 @@ def test_a_run_over_its_time_is_ended_with_its_children(tmp_path, monkeypatch):
     real = launch.subprocess.Popen
     monkeypatch.setattr(launch.subprocess, "Popen", lambda command, **kw: real([sys.executable, str(script)], **kw))
     run = TrainingRun(tmp_path, [])
-    while not (children := psutil.Process(run._process.pid).children(recursive=True)):
+    while not (children := psutil.Process(run.pid).children(recursive=True)):
         time.sleep(0.05)
     with pytest.raises(RunFailed, match="still going after 1 s"):
         run.wait(timeout=1)

@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from subgroup_offset.config import StrategyConfig, SubgroupConfig
-from subgroup_offset.strategy import load_templates, stage
+from subgroup_offset.strategy import PAIR_MARKER, load_templates, stage
 from subgroup_offset.strategy.stage import Candidate, StrategyStage
 from subgroup_offset.strategy.stats import StageStats
 
@@ -17,19 +19,167 @@ def preview(word: str) -> str:
 
 
 def make_stage(generate, prompt_length=100, context_length=200, **strategy):
-    config = SubgroupConfig(strategy=StrategyConfig(num_strategies=3, num_candidates=4, max_tokens=20, **strategy))
+    settings = {"num_strategies": 3, "num_candidates": 4, "max_tokens": 20} | strategy
+    config = SubgroupConfig(strategy=StrategyConfig(**settings))
 
     async def tokenize(messages):
         return list(range(len(messages[-1]["content"].split())))
 
     templates = load_templates(
-        StrategyConfig(strategy_template="plan {{ problem }}", execution_template="{{ preview }} {{ problem }}")
+        StrategyConfig(
+            strategy_template="plan {{ problem }}",
+            paired_template="two plans {{ problem }} {{ marker }}",
+            execution_template="{{ preview }} {{ problem }}",
+        )
     )
     return StrategyStage(config, templates, generate, tokenize, prompt_length, context_length)
 
 
 def run(the_stage, step=1, index=0):
     return asyncio.run(the_stage.run(CHAT, step, index))
+
+
+def pair(first: str, second: str) -> str:
+    return f"{preview(first)}\n{PAIR_MARKER}\n{preview(second)}"
+
+
+def scripted(*texts, asked=None):
+    """Generates the given texts in turn, fails where one is None, and notes the prompts it was given."""
+
+    async def generate(ids, i):
+        if asked is not None:
+            asked.append(ids)
+        if texts[i] is None:
+            raise RuntimeError("down")
+        return Candidate(texts[i], tokens=2)
+
+    return generate
+
+
+def paired_stage(*texts, **settings):
+    settings = {"num_strategies": 4, "num_candidates": len(texts), "sampling": "paired"} | settings
+    return make_stage(scripted(*texts, asked=settings.pop("asked", None)), **settings)
+
+
+def reasons(plan):
+    return [record.reason for record in plan.candidates]
+
+
+def test_pairs_hold_adjacent_slots():
+    asked = []
+    plan = run(paired_stage(pair("a", "a"), "none", pair("b", "c"), pair("d", "e"), preview("f"), asked=asked))
+    assert plan.previews == [preview(w) for w in "bcde"]
+    assert [m[0]["content"] for m in plan.messages] == [f"{p} Q" for p in plan.previews]
+    stats = plan.stats
+    # A call is one candidate however many previews it yields; that one with equal halves adds nothing new.
+    assert (stats.candidates, stats.usable, stats.duplicates, stats.empty_slots, stats.slots) == (5, 3, 1, 0, 4)
+    assert stats.strategy_tokens == 10 and stats.metrics()["strategy/usable_per_candidate"] == 3 / 5
+    assert len(asked) == 5 and all(len(ids) == len(f"two plans Q {PAIR_MARKER}".split()) for ids in asked)
+    assert reasons(plan) == ["not selected", "unusable", "kept", "kept", "unusable"]
+    assert [r.slots for r in plan.candidates] == [(), (), (0, 1), (2, 3), ()]
+    assert plan.candidates[2].previews == (preview("b"), preview("c"))
+
+
+def test_too_few_pairs_leave_plain_slots():
+    plan = run(paired_stage(None, pair("a", "b"), "none"))
+    assert plan.previews == [preview("a"), preview("b"), None, None]
+    assert plan.messages[2:] == [CHAT, CHAT]
+    assert plan.subgroups == [0, 1, 2, 3]
+    assert (plan.stats.failed_requests, plan.stats.empty_slots) == (1, 2)
+    assert reasons(plan) == ["request failed", "kept", "unusable"]
+
+
+def test_random_pairs_stay_together():
+    stage_of_pairs = paired_stage(*(pair(w, w.upper() + "x") for w in "abcdef"), selection="random")
+    seen = set()
+    for step in range(20):
+        previews = run(stage_of_pairs, step).previews
+        for first, second in (previews[:2], previews[2:]):
+            word = first.split()[3]
+            assert (first, second) == (preview(word), preview(word.upper() + "x"))
+        seen.add(tuple(previews))
+    assert len(seen) > 5
+
+
+def test_one_half_too_long_leaves_its_slot_empty():
+    long = "very long winded thing indeed"
+    plan = run(paired_stage(pair("a", long), pair("b", "c"), prompt_length=11))
+    assert plan.previews == [preview("a"), None, preview("b"), preview("c")]
+    assert plan.candidates[0].slots == (0, None)
+    assert plan.candidates[0].kept and plan.candidates[0].reason == "too long"
+    assert plan.stats.overlong_prompts == 1 and plan.stats.empty_slots == 1
+
+
+@pytest.mark.parametrize(("merge", "subgroups"), [(False, [0, 1, 2, 3, 4]), (True, [0, 1, 2, 1, 1])])
+def test_empty_slots_are_one_subgroup_or_each_its_own(merge, subgroups):
+    texts = [preview("a"), preview("very long winded thing indeed"), preview("b"), "none", None]
+    settings = {"num_strategies": 5, "num_candidates": 5, "merge_empty": merge, "prompt_length": 11}
+    plan = run(make_stage(scripted(*texts), **settings))
+    assert [p is None for p in plan.previews] == [False, True, False, True, True]
+    assert plan.subgroups == subgroups
+
+
+def test_merging_without_an_empty_slot_changes_nothing():
+    plan = run(make_stage(scripted(*(preview(w) for w in "abcd")), merge_empty=True))
+    assert plan.subgroups == [0, 1, 2]
+
+
+def test_duplicates_are_dropped_only_if_asked():
+    texts = [preview("a"), f"Sure:\n{preview('a')}\n\nSo", preview("a"), preview("b")]
+    plan = run(make_stage(scripted(*texts), deduplicate=True))
+    assert plan.previews == [preview("a"), preview("b"), None]
+    assert reasons(plan) == ["kept", "duplicate", "duplicate", "kept"]
+    assert (plan.stats.usable, plan.stats.duplicates) == (4, 2)
+    plan = run(make_stage(scripted(*texts), deduplicate=False))
+    assert None not in plan.previews and plan.stats.duplicates == 2 and "duplicate" not in reasons(plan)
+
+
+def test_duplicate_pairs():
+    texts = [pair("a", "b"), pair("b", "a"), pair("c", "c"), pair("a", "c")]
+    plan = run(paired_stage(*texts, deduplicate=True))
+    assert reasons(plan) == ["kept", "duplicate", "duplicate", "kept"]
+    assert plan.stats.duplicates == 2
+    assert "duplicate" not in reasons(run(paired_stage(*texts)))
+
+
+def test_records_tell_what_became_of_each_call():
+    texts = [None, "free text", f"Sure!\n{preview('a')}<|im_end|>", preview("a b")]
+    plan = run(make_stage(scripted(*texts), num_strategies=1))
+    assert [r.text for r in plan.candidates] == ["", *texts[1:]]
+    assert [r.previews for r in plan.candidates] == [(), (), (preview("a"),), (preview("a b"),)]
+    assert reasons(plan) == ["request failed", "unusable", "kept", "not selected"]
+    assert [r.kept for r in plan.candidates] == [False, False, True, False]
+    assert [r.slots for r in plan.candidates] == [(), (), (0,), ()]
+
+
+@given(
+    st.lists(
+        st.sampled_from([None, "none", preview("a"), pair("a", "b"), pair("b", "a"), pair("c", "d"), pair("e", "e")]),
+        min_size=2,
+        max_size=8,
+    ),
+    st.sampled_from(["independent", "paired"]),
+    st.sampled_from(["diverse", "random"]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(5, 12),
+)
+def test_slots_records_and_stats_agree(texts, sampling, selection, deduplicate, merge_empty, prompt_length):
+    settings = {"sampling": sampling, "selection": selection, "deduplicate": deduplicate, "merge_empty": merge_empty}
+    settings |= {"num_strategies": 2, "num_candidates": len(texts), "prompt_length": prompt_length}
+    plan = run(make_stage(scripted(*texts), **settings))
+    assert len(plan.previews) == len(plan.messages) == len(plan.subgroups) == 2
+    assert len(plan.candidates) == len(texts)
+    filled = {s: p for r in plan.candidates for s, p in zip(r.slots, r.previews, strict=False) if s is not None}
+    assert filled == {k: p for k, p in enumerate(plan.previews) if p is not None}
+    assert plan.stats.empty_slots == 2 - len(filled)
+    assert plan.stats.usable == sum(bool(r.previews) for r in plan.candidates)
+    assert plan.stats.failed_requests == texts.count(None) == reasons(plan).count("request failed")
+    for k, (shown, chat) in enumerate(zip(plan.previews, plan.messages, strict=True)):
+        assert chat == (CHAT if shown is None else [{"role": "user", "content": f"{shown} Q"}])
+        assert (plan.subgroups[k] == k) or (merge_empty and shown is None)
+    if deduplicate and len(filled) == 2:
+        assert plan.previews[0] != plan.previews[1]
 
 
 def test_slots_hold_distinct_previews():
@@ -83,7 +233,7 @@ def test_a_strategy_prompt_without_room_skips_the_stage():
 
     plan = run(make_stage(generate, context_length=21))
     assert plan.stats.skipped_prompts == 1 and plan.stats.candidates == 0
-    assert plan.messages == [CHAT] * 3
+    assert plan.messages == [CHAT] * 3 and plan.candidates == [] and plan.subgroups == [0, 1, 2]
 
 
 def test_cancellation_is_not_a_failed_candidate():

@@ -1,7 +1,7 @@
-"""The two prompts of two-stage generation, as Jinja2 templates that a run may replace.
+"""The prompts of two-stage generation, as Jinja2 templates that a run may replace.
 
-Written after the paper's description (appendix "Strategy prompt and extraction" and "Execution prompt"); the paper
-omits its own templates.
+Written after the paper's description (appendix "Strategy prompt and extraction", "Execution prompt" and "Strategy
+sampling"); the paper omits its own templates.
 """
 
 from __future__ import annotations
@@ -15,10 +15,18 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
 from subgroup_offset.config import ConfigError, StrategyConfig
+from subgroup_offset.strategy.instructions import only_instructions, split_instructions
+from subgroup_offset.strategy.preview import CONDITIONS, IDEA, PAIR_MARKER
 
 Message = dict[str, Any]
 
 _ENVIRONMENT = Environment(undefined=StrictUndefined, keep_trailing_newline=False)
+# What a template is tried with at start-up.
+_SAMPLES = {
+    "problem": "What is the sum of the two numbers?",
+    "preview": f"{CONDITIONS}\n- two numbers are given\n{IDEA}\n- add them",
+    "marker": PAIR_MARKER,
+}
 
 
 @dataclass(frozen=True)
@@ -26,14 +34,28 @@ class PromptTemplates:
     """The compiled templates of one run."""
 
     strategy: Template
+    paired: Template
     execution: Template
 
-    def strategy_messages(self, messages: Sequence[Message]) -> list[Message]:
-        """The chat that asks for a preview of the problem in ``messages`` (the last user turn holds it)."""
-        return replace_problem(messages, self.strategy.render(problem=problem_text(messages)).strip())
+    def strategy_messages(self, messages: Sequence[Message], paired: bool = False) -> list[Message]:
+        """The chat that asks for a preview of the problem in ``messages`` (the last user turn holds it).
+
+        The dataset's answer-format instructions would pull the model into solving, so those that are recognised
+        (:func:`split_instructions`) are left out, as is a system turn that says nothing else.
+
+        Args:
+            messages: the dataset's chat.
+            paired: ask for two previews, separated by :data:`PAIR_MARKER`, instead of one.
+        """
+        problem = split_instructions(problem_text(messages))[1]
+        if paired:
+            text = self.paired.render(problem=problem, marker=PAIR_MARKER)
+        else:
+            text = self.strategy.render(problem=problem)
+        return [m for m in replace_problem(messages, text.strip()) if not _is_instruction_turn(m)]
 
     def execution_messages(self, messages: Sequence[Message], preview: str) -> list[Message]:
-        """The chat that asks to solve the problem along ``preview``."""
+        """The chat that asks to solve the problem along ``preview``; the dataset's text goes in whole."""
         text = self.execution.render(problem=problem_text(messages), preview=preview)
         return replace_problem(messages, text.strip())
 
@@ -42,14 +64,13 @@ def load_templates(config: StrategyConfig) -> PromptTemplates:
     """Compile the templates a run has configured, or the built-in ones.
 
     Raises:
-        ConfigError: for a template that does not parse, misses a variable it needs or uses an unknown one.
+        ConfigError: for a template that cannot be read, parsed or rendered, misses a variable it needs or uses an
+            unknown one.
     """
-    key = "algorithm.subgroup.strategy"
     return PromptTemplates(
-        strategy=_compile(f"{key}.strategy_template", config.strategy_template, "strategy.jinja", {"problem"}),
-        execution=_compile(
-            f"{key}.execution_template", config.execution_template, "execution.jinja", {"problem", "preview"}
-        ),
+        strategy=_compile("strategy", config.strategy_template, {"problem"}),
+        paired=_compile("paired", config.paired_template, {"problem", "marker"}),
+        execution=_compile("execution", config.execution_template, {"problem", "preview"}),
     )
 
 
@@ -89,30 +110,41 @@ def _locate_problem(messages: Sequence[Message]) -> tuple[int, int | None, str]:
     raise ValueError(f"prompt={list(messages)!r} has no user turn with text: the strategy stage needs one.")
 
 
-def _compile(key: str, source: str | None, builtin: str, required: set[str]) -> Template:
-    text = _template_text(key, source, builtin)
+def _is_instruction_turn(message: Message) -> bool:
+    content = message.get("content")
+    return message.get("role") == "system" and isinstance(content, str) and only_instructions(content)
+
+
+def _compile(name: str, source: str | None, required: set[str]) -> Template:
+    key = f"algorithm.subgroup.strategy.{name}_template"
+    if source is None:
+        text = resources.files("subgroup_offset.strategy").joinpath("templates", f"{name}.jinja").read_text("utf-8")
+    else:
+        text = _template_text(key, source)
     try:
         used = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
         template = _ENVIRONMENT.from_string(text)
     except TemplateError as error:
         raise ConfigError(f"{key}={source!r} is not a Jinja2 template ({error}): correct it.") from error
-    for name in sorted(required - used):
-        raise ConfigError(f"{key}={source!r} does not use the variable {name}: write {{{{ {name} }}}} into it.")
-    for name in sorted(used - required):
+    for variable in sorted(required - used):
+        raise ConfigError(f"{key}={source!r} does not use the variable {variable}: write {{{{ {variable} }}}} into it.")
+    for variable in sorted(used - required):
         known = ", ".join(sorted(required))
-        raise ConfigError(f"{key}={source!r} uses the unknown variable {name}: use only {known}.")
+        raise ConfigError(f"{key}={source!r} uses the unknown variable {variable}: use only {known}.")
+    try:
+        template.render({variable: _SAMPLES[variable] for variable in required})
+    except Exception as error:  # a template runs filters and expressions, which raise what they like
+        raise ConfigError(f"{key}={source!r} cannot be rendered ({error!r}): correct it.") from error
     return template
 
 
-def _template_text(key: str, source: str | None, builtin: str) -> str:
-    if source is None:
-        return resources.files("subgroup_offset.strategy").joinpath("templates", builtin).read_text("utf-8")
+def _template_text(key: str, source: str) -> str:
     if "{{" in source or "\n" in source:
         return source
-    path = Path(source).expanduser()
-    if not path.is_file():
+    try:
+        return Path(source).expanduser().read_text("utf-8")
+    except (OSError, ValueError, RuntimeError) as error:  # not there, not UTF-8 or no path at all, no such home
         raise ConfigError(
-            f"{key}={source!r} is neither a template (it has no {{{{ variable }}}}) nor a file that can be read: "
-            "give the text itself or the path of a file that every node can read."
-        )
-    return path.read_text("utf-8")
+            f"{key}={source!r} is neither a template (it has no {{{{ variable }}}}) nor a file that can be read "
+            f"({type(error).__name__}): give the text itself or the path of a UTF-8 file that every node can read."
+        ) from error

@@ -11,11 +11,12 @@ import time
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from subgroup_offset.config import SubgroupConfig
-from subgroup_offset.strategy.preview import extract_preview
+from subgroup_offset.strategy.preview import extract_pair, extract_preview
 from subgroup_offset.strategy.prompts import Message, PromptTemplates
-from subgroup_offset.strategy.selection import mean_pairwise_distance, select_previews
+from subgroup_offset.strategy.selection import mean_pairwise_distance, select_pairs, select_previews
 from subgroup_offset.strategy.stats import StageStats
 
 logger = logging.getLogger(__name__)
@@ -33,15 +34,43 @@ class Candidate:
 Generate = Callable[[list[int], int], Awaitable[Candidate]]
 #: Renders and tokenizes a chat, generation prompt included.
 Tokenize = Callable[[list[Message]], Awaitable[list[int]]]
+#: What one candidate yielded: its preview, both of a pair, or nothing.
+Previews = tuple[str, ...]
+#: Why a candidate was kept or not. ``too long``: it was selected, but a prompt conditioned on it exceeds the limit.
+Reason = Literal["kept", "not selected", "unusable", "duplicate", "request failed", "too long"]
+
+
+@dataclass(frozen=True)
+class CandidateRecord:
+    """What became of one call of the strategy stage, for people to look at."""
+
+    #: The raw generation; empty for a failed request.
+    text: str
+    #: The preview, or both of a pair; empty unless all of them could be extracted.
+    previews: Previews
+    #: The slot of each preview, empty unless selected; None where the prompt conditioned on it was too long.
+    slots: tuple[int | None, ...]
+    reason: Reason
+
+    @property
+    def kept(self) -> bool:
+        """Whether rollouts are conditioned on it, or on one of its halves."""
+        return any(slot is not None for slot in self.slots)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The K slots of a prompt. ``messages[k]`` is slot k's chat, the plain one where ``previews[k]`` is None."""
+    """The K slots of a prompt."""
 
+    #: (K,) each slot's preview, None for an empty slot. In paired sampling slots 2i and 2i + 1 belong to one pair.
     previews: list[str | None]
+    #: (K,) each slot's chat, the dataset's own for an empty slot.
     messages: list[list[Message]]
     stats: StageStats
+    #: (K,) each slot's subgroup: its own number, or with ``merge_empty`` that of the first empty slot for all of these.
+    subgroups: list[int]
+    #: One for each call in the order of the calls; none if the stage was skipped.
+    candidates: list[CandidateRecord]
 
 
 class StrategyStage:
@@ -49,7 +78,7 @@ class StrategyStage:
 
     Args:
         config: the run's settings; ``config.strategy`` says how many candidates and slots.
-        templates: the two prompts.
+        templates: the run's prompts.
         generate: draws one candidate; an exception of it makes that candidate unusable.
         tokenize: gives the length of a prompt as the agent loop will build it.
         prompt_length: tokens a prompt may have; verl cuts longer ones from the left, which would lose the problem.
@@ -83,17 +112,18 @@ class StrategyStage:
         """
         started = time.perf_counter()
         stats = StageStats(prompts=1, slots=self._config.num_strategies)
-        candidates = await self._sample(messages, stats)
-        previews = [preview for c in candidates if (preview := extract_preview(c.text)) is not None]
-        stats.usable = len(previews)
-        stats.duplicates = len(previews) - len(set(previews))
-        kept = self._select(previews, step, index)
-        plan = await self._lay_out(list(messages), kept, stats)
+        sampled = await self._sample(messages, stats)
+        extracted = [self._extract(candidate) for candidate in sampled]
+        pool = self._pool(extracted, stats)
+        chosen = self._select(extracted, pool, step, index)
+        previews, chats = await self._lay_out(list(messages), [p for i in chosen for p in extracted[i]], stats)
+        records = self._records(sampled, extracted, pool, chosen, previews)
         stats.seconds_sum = stats.seconds_max = time.perf_counter() - started
-        return plan
+        return Plan(previews, chats, stats, self._subgroups(previews), records)
 
-    async def _sample(self, messages: Sequence[Message], stats: StageStats) -> list[Candidate]:
-        prompt_ids = await self._tokenize(self._templates.strategy_messages(messages))
+    async def _sample(self, messages: Sequence[Message], stats: StageStats) -> list[Candidate | None]:
+        """One candidate for each call, None for a failed request; no calls if the prompt leaves no room."""
+        prompt_ids = await self._tokenize(self._templates.strategy_messages(messages, self._config.paired))
         if len(prompt_ids) + self._config.max_tokens > self._context_length:
             _warn_once(
                 f"A strategy prompt of {len(prompt_ids)} tokens leaves no room for strategy.max_tokens="
@@ -105,32 +135,60 @@ class StrategyStage:
         count = self._config.num_candidates
         results = await asyncio.gather(*(self._generate(prompt_ids, i) for i in range(count)), return_exceptions=True)
         stats.candidates = count
-        candidates = []
+        candidates: list[Candidate | None] = []
         for result in results:
             if isinstance(result, Candidate):
                 candidates.append(result)
+                stats.strategy_tokens += result.tokens
             elif isinstance(result, Exception):
                 _warn_once(
                     f"A strategy request failed ({type(result).__name__}: {result}): its candidate is unusable "
                     "(counted in strategy/failed_requests)."
                 )
                 stats.failed_requests += 1
+                candidates.append(None)
             else:
                 raise result  # cancellation and the like are not a failed candidate
-        stats.strategy_tokens = sum(c.tokens for c in candidates)
         return candidates
 
-    def _select(self, previews: list[str], step: int, index: object) -> list[str]:
-        seed = zlib.crc32(f"{self._seed}/{step}/{index}".encode())
-        chosen = select_previews(previews, self._config.num_strategies, self._config.selection, seed)
-        return [previews[i] for i in chosen]
+    def _extract(self, candidate: Candidate | None) -> Previews:
+        if candidate is None:
+            return ()
+        if self._config.paired:
+            return extract_pair(candidate.text) or ()
+        preview = extract_preview(candidate.text)
+        return () if preview is None else (preview,)
 
-    async def _lay_out(self, plain: list[Message], kept: list[str], stats: StageStats) -> Plan:
+    def _pool(self, extracted: list[Previews], stats: StageStats) -> list[int]:
+        """The candidates to select from; counts the usable ones and the duplicates among them."""
+        usable = [i for i, previews in enumerate(extracted) if previews]
+        distinct, seen = [], set()
+        for i in usable:
+            content = frozenset(extracted[i])
+            if content not in seen and len(content) == len(extracted[i]):
+                distinct.append(i)
+            seen.add(content)
+        stats.usable, stats.duplicates = len(usable), len(usable) - len(distinct)
+        return distinct if self._config.deduplicate else usable
+
+    def _select(self, extracted: list[Previews], pool: list[int], step: int, index: object) -> list[int]:
+        seed = zlib.crc32(f"{self._seed}/{step}/{index}".encode())
+        k, method = self._config.calls_needed, self._config.selection
+        if self._config.paired:
+            chosen = select_pairs([(extracted[i][0], extracted[i][1]) for i in pool], k, method, seed)
+        else:
+            chosen = select_previews([extracted[i][0] for i in pool], k, method, seed)
+        return [pool[c] for c in chosen]
+
+    async def _lay_out(
+        self, plain: list[Message], kept: list[str], stats: StageStats
+    ) -> tuple[list[str | None], list[list[Message]]]:
+        """The preview and the chat of each slot; a preview whose chat is too long leaves its slot empty."""
         slots = self._config.num_strategies
         conditioned = [self._templates.execution_messages(plain, preview) for preview in kept]
         lengths = await asyncio.gather(*(self._tokenize(chat) for chat in conditioned))
         previews: list[str | None] = [None] * slots
-        messages = [plain] * slots
+        chats = [plain] * slots
         for k, (preview, chat, ids) in enumerate(zip(kept, conditioned, lengths, strict=True)):
             if len(ids) > self._prompt_length:
                 _warn_once(
@@ -139,13 +197,50 @@ class StrategyStage:
                 )
                 stats.overlong_prompts += 1
                 continue
-            previews[k], messages[k] = preview, chat
+            previews[k], chats[k] = preview, chat
         used = [p for p in previews if p is not None]
         stats.empty_slots = slots - len(used)
         distance = mean_pairwise_distance(used)
         if distance is not None:
             stats.distance_sum, stats.distance_prompts = distance, 1
-        return Plan(previews, messages, stats)
+        return previews, chats
+
+    def _subgroups(self, previews: list[str | None]) -> list[int]:
+        if not self._config.merge_empty or None not in previews:
+            return list(range(len(previews)))
+        empty = previews.index(None)
+        return [empty if preview is None else k for k, preview in enumerate(previews)]
+
+    def _records(
+        self,
+        sampled: list[Candidate | None],
+        extracted: list[Previews],
+        pool: list[int],
+        chosen: list[int],
+        previews: list[str | None],
+    ) -> list[CandidateRecord]:
+        slots: dict[int, tuple[int | None, ...]] = {}
+        filled = 0
+        for i in chosen:
+            places = range(filled, filled + len(extracted[i]))
+            slots[i] = tuple(None if previews[k] is None else k for k in places)
+            filled = places.stop
+
+        def reason(i: int) -> Reason:
+            if sampled[i] is None:
+                return "request failed"
+            if not extracted[i]:
+                return "unusable"
+            if i not in pool:
+                return "duplicate"
+            if i not in slots:
+                return "not selected"
+            return "too long" if None in slots[i] else "kept"
+
+        return [
+            CandidateRecord(candidate.text if candidate else "", extracted[i], slots.get(i, ()), reason(i))
+            for i, candidate in enumerate(sampled)
+        ]
 
 
 _warned: set[str] = set()

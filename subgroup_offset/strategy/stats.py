@@ -7,7 +7,12 @@ from dataclasses import dataclass, fields
 
 @dataclass
 class StageStats:
-    """Sums over prompts; two of them add up, :meth:`metrics` turns one into what verl's logger shows."""
+    """Sums over prompts; two of them add up, :meth:`metrics` turns one into what verl's logger shows.
+
+    A candidate is one call of the strategy stage, which yields one preview or, in paired sampling, two. It is usable
+    if all of them can be extracted, and a duplicate if it is usable but adds nothing new: its previews are those of an
+    earlier candidate of the prompt, in either order, or its two halves are equal. Slots always count previews.
+    """
 
     prompts: int = 0
     slots: int = 0
@@ -34,12 +39,12 @@ class StageStats:
     def metrics(self) -> dict[str, float]:
         """The ``strategy/`` metrics; a ratio whose denominator is 0 is left out, a count never is.
 
-        ``usable_per_candidate``: share of sampled candidates with an extractable preview. ``empty_slots``: share of
-        the K slots that ran the plain prompt. ``jaccard_distance``: mean over prompts of the mean pairwise word-set
-        distance of the kept previews. ``token_share``: strategy tokens over all generated tokens. ``seconds_mean``
-        and ``seconds_max``: of the strategy stage, over prompts. ``failed_requests``, ``duplicate_previews``,
-        ``skipped_prompts`` (strategy prompt too long for the context, stage not run) and ``overlong_prompts``
-        (conditioned prompt too long, slot fell back to the plain prompt): counts.
+        ``usable_per_candidate``: share of strategy calls whose preview (of a pair: both) can be extracted.
+        ``empty_slots``: share of the K slots that ran the plain prompt. ``jaccard_distance``: mean over prompts of the
+        mean pairwise word-set distance of the kept previews. ``token_share``: strategy tokens over all generated
+        tokens. ``seconds_mean`` and ``seconds_max``: of the strategy stage, over prompts. ``failed_requests``,
+        ``duplicate_previews``, ``skipped_prompts`` (strategy prompt too long for the context, stage not run) and
+        ``overlong_prompts`` (conditioned prompt too long, slot fell back to the plain prompt): counts.
         """
         if not self.prompts:
             return {}

@@ -1,0 +1,88 @@
+"""What the strategy stage did with a prompt, as one line of JSON (``algorithm.subgroup.strategy.data_dir``)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from subgroup_offset.strategy.prompts import problem_text
+from subgroup_offset.strategy.stage import Plan
+
+#: A finished rollout as far as a record needs it: its slot, its reward, the verifier's verdict.
+Outcome = tuple[int, float | None, bool | None]
+
+
+def stage_record(
+    plan: Plan,
+    messages: Sequence[Mapping[str, Any]],
+    outcomes: Iterable[Outcome],
+    prompt: Mapping[str, Any],
+    status: str,
+) -> dict[str, Any]:
+    """One prompt's record.
+
+    Args:
+        plan: of the strategy stage.
+        messages: the dataset's chat.
+        outcomes: of the rollouts that finished.
+        prompt: what identifies it: ``step``, ``uid``, ``index``.
+        status: ``finished``, or ``failed`` where any rollout failed.
+    """
+    by_slot: list[list[Outcome]] = [[] for _ in plan.previews]
+    for outcome in outcomes:
+        by_slot[outcome[0]].append(outcome)
+    return {
+        **prompt,
+        "problem": problem_text(messages),
+        "seconds": plan.stats.seconds_sum,
+        "status": status,
+        "slots": [
+            {
+                "subgroup": subgroup,
+                "preview": preview,
+                "successes": _successes(rows),
+                "rollouts": len(rows),
+                "rewards": [reward for _, reward, _ in rows],
+            }
+            for subgroup, preview, rows in zip(plan.subgroups, plan.previews, by_slot, strict=True)
+        ],
+        "candidates": [
+            {
+                "text": c.text,
+                "previews": list(c.previews) or None,
+                "kept": c.kept,
+                "slots": list(c.slots) or None,
+                "reason": c.reason,
+            }
+            for c in plan.candidates
+        ],
+    }
+
+
+def _successes(rows: Sequence[Outcome]) -> int | None:
+    """How many succeeded; None where the verdict comes later, in the trainer."""
+    verdicts = [success for _, _, success in rows]
+    return None if None in verdicts else sum(verdicts)
+
+
+class RecordWriter:
+    """Writes records to ``{directory}/{step}.jsonl``; what an earlier run left for a step is replaced."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory).expanduser()
+        self._begun: set[int] = set()
+
+    def write(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add records to the files of their steps."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        by_step: dict[int, list[str]] = {}
+        for record in records:
+            by_step.setdefault(record["step"], []).append(json.dumps(record, ensure_ascii=False, default=str))
+        for step, lines in by_step.items():
+            with (self._directory / f"{step}.jsonl").open(
+                "a" if step in self._begun else "w", encoding="utf-8"
+            ) as file:
+                file.writelines(f"{line}\n" for line in lines)
+            self._begun.add(step)

@@ -50,6 +50,12 @@ def _hook_validation(config_module: ModuleType) -> None:
     preflight.install(config_module)
 
 
+def _configure_log() -> None:
+    from subgroup_offset import logs
+
+    logs.configure()
+
+
 def _activate_cpu() -> None:
     from subgroup_offset import cpu
 
@@ -58,6 +64,7 @@ def _activate_cpu() -> None:
 
 
 def _install() -> None:
+    _guarded("configuring the log", _configure_log)
     _when_imported("verl.trainer.ppo.core_algos", "registering the advantage estimator", _register_estimators)
     _when_imported("verl.utils.tracking", "adding step metrics to verl's logger", _hook_metrics)
     _when_imported("verl.utils.config", "adding the checks before a run", _hook_validation)

@@ -121,7 +121,8 @@ class StrategyAgentLoopWorker(_AgentLoopWorkerTQ):
         """
         failed = 0
         for partition_id, entries in (await tq.async_kv_list()).items():
-            lost = {u for u in uids if u in entries and entries[u].get("status") in ("pending", "running")}
+            open_here = {u for u in entries if entries[u].get("status") in ("pending", "running")}
+            lost = open_here.intersection(uids) - self._prompts.keys()  # those may be this process's own by now
             rows = [key for key in entries if key not in lost and key.rsplit("_", 2)[0] in lost]
             if rows:
                 await tq.async_kv_clear(keys=rows, partition_id=partition_id)

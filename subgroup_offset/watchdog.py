@@ -45,7 +45,7 @@ class WorkerWatchdog:
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while not pause.wait(self._interval):
+        while True:
             for index in range(len(self._workers)):
                 try:
                     self._check(index)
@@ -54,6 +54,7 @@ class WorkerWatchdog:
                     logger.warning("agent loop worker %d does not answer: %s", index, str(error).splitlines()[0])
                 except Exception:
                     logger.warning("watching agent loop worker %d failed", index, exc_info=True)
+            pause.wait(self._interval)
 
     def _check(self, index: int) -> None:
         worker = self._workers[index]

@@ -19,7 +19,7 @@ PROMPTS, K, Z = 8, 4, 4
 def workers_of(run: TrainingRun) -> list[psutil.Process]:
     """The agent loop workers among the processes of a run."""
     family = psutil.Process(run.pid).children(recursive=True)
-    return [p for p in family if p.is_running() and "StrategyAgentLoopWorker" in " ".join(p.cmdline())]
+    return [p for p in family if p.is_running() and "FaultyWorker" in " ".join(p.cmdline())]
 
 
 @pytest.mark.slow
@@ -34,6 +34,7 @@ def test_failed_requests_failed_rollouts_and_a_killed_worker(toy, tmp_path):
         f"data.train_batch_size={PROMPTS}",
         f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
         "actor_rollout_ref.rollout.agent.num_workers=2",
+        "actor_rollout_ref.rollout.agent.agent_loop_manager_class=faulty_loop.FaultyManager",
         "actor_rollout_ref.rollout.agent.default_agent_loop=faulty",
         f"actor_rollout_ref.rollout.agent.agent_loop_config_path={loops}",
         f"+ray_kwargs.ray_init.runtime_env.env_vars.PYTHONPATH='{TESTS}'",

@@ -43,6 +43,21 @@ def test_a_failure_is_logged_at_warning_with_its_cause(tmp_path):
     assert "subgroup_offset: loading the plugin failed (RuntimeError: wrapt is broken)" in done.stderr
 
 
+def test_warnings_are_seen_once_whatever_the_root_logger_is_set_to():
+    code = """
+import logging, verl
+logger = logging.getLogger("subgroup_offset.strategy.stage")
+logger.warning("first")
+root = logging.getLogger()
+root.setLevel(logging.ERROR)
+for handler in root.handlers:
+    handler.setLevel(logging.ERROR)
+logger.warning("second")
+"""
+    shown = python(code).stderr
+    assert shown.count("first") == 1 and shown.count("second") == 1
+
+
 @pytest.mark.parametrize("platform", ["", "nvidia"])
 def test_the_cpu_platform_is_inert_unless_asked_for(platform):
     code = """

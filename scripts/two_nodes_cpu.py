@@ -7,6 +7,8 @@ What it starts it ends, by process; other Ray clusters of this machine are left 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,24 @@ from ray.cluster_utils import Cluster
 from subgroup_offset.launch import LoggedStep, TrainingRun
 
 NODE = {"num_cpus": 8, "num_gpus": 1, "object_store_memory": 10**9}
+
+
+@contextmanager
+def two_node_cluster() -> Iterator[list[str]]:
+    """Start two Ray nodes; yields the overrides with which a run uses both. They end with the block."""
+    cluster = Cluster(initialize_head=True, head_node_args=NODE)
+    try:
+        cluster.add_node(**NODE)
+        cluster.wait_for_nodes()
+        yield [
+            "trainer.nnodes=2",
+            # The cluster is there: its nodes have said what they have.
+            f"+ray_kwargs.ray_init.address='{cluster.address}'",
+            "ray_kwargs.ray_init.num_cpus=null",
+            "ray_kwargs.ray_init.num_gpus=null",
+        ]
+    finally:
+        cluster.shutdown()
 
 
 def train_on_two_nodes(
@@ -33,10 +53,7 @@ def train_on_two_nodes(
     Raises:
         RunFailed: if the run fails or takes longer.
     """
-    cluster = Cluster(initialize_head=True, head_node_args=NODE)
-    try:
-        cluster.add_node(**NODE)
-        cluster.wait_for_nodes()
+    with two_node_cluster() as cluster:
         run = TrainingRun(
             output,
             [
@@ -44,11 +61,7 @@ def train_on_two_nodes(
                 "+experiment=toy",
                 "+platform=cpu",
                 f"toy_dir={toy}",
-                "trainer.nnodes=2",
-                # The cluster is there: its nodes have said what they have.
-                f"+ray_kwargs.ray_init.address='{cluster.address}'",
-                "ray_kwargs.ray_init.num_cpus=null",
-                "ray_kwargs.ray_init.num_gpus=null",
+                *cluster,
                 "actor_rollout_ref.rollout.agent.num_workers=2",
                 "data.train_batch_size=8",
                 "actor_rollout_ref.actor.ppo_mini_batch_size=8",
@@ -58,8 +71,6 @@ def train_on_two_nodes(
             ],
         )
         return run.wait(timeout)
-    finally:
-        cluster.shutdown()
 
 
 def main(

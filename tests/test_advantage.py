@@ -7,14 +7,10 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from subgroup_offset.advantage import SubgroupAdvantages, subgroup_advantages
-
-# How long an example takes says more about who else is using the machine.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 # The paper's case study (Table 6): successes of four strategies out of 8. Mean 11/32, sample variance 231/992.
 SUCCESSES = (6, 4, 1, 0)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from torch.profiler import ProfilerActivity, profile
@@ -26,10 +25,6 @@ from subgroup_offset.advantage import subgroup_advantages
 from subgroup_offset.estimators import compute_grpo_subgroup_advantage
 from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.metrics import STEP_METRICS
-
-# How long an example takes says more about who else is using the machine.
-hypothesis_settings.register_profile("untimed", deadline=None)
-hypothesis_settings.load_profile("untimed")
 
 WIDTH = 4
 SUCCESSES = (6, 4, 1, 0)

@@ -2,14 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from subgroup_offset.labels import RolloutLabel, compact, decode_columns, is_label
-
-# How long an example takes says more about who else is using the machine.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 # Text that is rich in what the encoding gives a meaning to.
 TEXTS = st.one_of(st.text(), st.text(alphabet="#%:.- sgo1i2350"))

@@ -1,7 +1,8 @@
 """The toy world: problems, texts, tokenizer, data, and (slow) the warm-started model."""
 
 import random
-from itertools import combinations, product
+from collections import Counter
+from itertools import combinations, permutations, product
 from pathlib import Path
 
 import pandas as pd
@@ -11,14 +12,22 @@ import yaml
 from transformers import AutoTokenizer
 from verl.utils.reward_score import math_dapo
 
-from subgroup_offset.strategy import extract_preview
+from subgroup_offset.strategy import PAIR_MARKER as RUN_MARKER
+from subgroup_offset.strategy import extract_pair, extract_preview
 from subgroup_offset.strategy.selection import jaccard_distance
-from subgroup_offset.toy import EXECUTION_TEMPLATE, STRATEGY_TEMPLATE, build_toy, write_data
+from subgroup_offset.toy import EXECUTION_TEMPLATE, PAIRED_TEMPLATE, STRATEGY_TEMPLATE, build_toy, write_data
 from subgroup_offset.toy.build import default_cache_dir, world_key
 from subgroup_offset.toy.check import is_right, measure, strategy_of
 from subgroup_offset.toy.data import DATA_SOURCE
 from subgroup_offset.toy.examples import IGNORE, STEP_SIZES, collate, sample_example, steps_of
-from subgroup_offset.toy.previews import MALFORMED_SHARE, malformed_preview, preview, strategy_response
+from subgroup_offset.toy.previews import (
+    MALFORMED_SHARE,
+    malformed_pair,
+    malformed_preview,
+    paired_response,
+    preview,
+    strategy_response,
+)
 from subgroup_offset.toy.problems import (
     MAX_NUMBER,
     WORDINGS,
@@ -28,13 +37,20 @@ from subgroup_offset.toy.problems import (
     result_odds,
     split_pairs,
 )
-from subgroup_offset.toy.prompts import execution_prompt, messages, strategy_prompt
+from subgroup_offset.toy.prompts import execution_prompt, messages, paired_prompt, strategy_prompt
 from subgroup_offset.toy.responses import execution_response, execution_success, plain_response, plain_success, solve
 from subgroup_offset.toy.sft import FLOOR, PEAK_RATE, WARMUP_STEPS, build_model, learning_rate, loss_of, train
-from subgroup_offset.toy.strategies import STRATEGIES, by_name
+from subgroup_offset.toy.strategies import PAIR_MARKER, STRATEGIES, by_name
 from subgroup_offset.toy.tokenizer import END, PAD, VOCABULARY_MULTIPLE, build_tokenizer
 
 PROBLEM = Problem(7, 8, 0)
+LONGEST_PAIR = 57  # Tokens of the longest well-formed pair, with its end.
+
+
+def experiment_strategy():
+    """The strategy settings of the toy experiment."""
+    text = (Path(__file__).parents[1] / "configs" / "experiment" / "toy.yaml").read_text()
+    return yaml.safe_load(text)["algorithm"]["subgroup"]["strategy"]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +110,34 @@ def test_malformed_previews_are_rare_and_some_of_them_cannot_be_extracted():
     assert all(strategy_of(text) == STRATEGIES[0].name for text in broken if text is not None)
 
 
+def test_pairs_name_two_strategies_in_every_order_alike_and_few_are_malformed():
+    rng = random.Random(0)
+    raw = [paired_response(rng) for _ in range(4000)]
+    pairs = [pair for pair in map(extract_pair, raw) if pair is not None]
+    assert 1 - len(pairs) / len(raw) == pytest.approx(MALFORMED_SHARE, abs=0.012)
+    assert all(f"{first}\n{PAIR_MARKER}\n{second}" in raw for first, second in pairs[:100])
+    orders = Counter((strategy_of(first), strategy_of(second)) for first, second in pairs)
+    assert set(orders) == set(permutations([s.name for s in STRATEGIES], 2))
+    assert all(count / len(pairs) == pytest.approx(1 / 12, abs=0.02) for count in orders.values())
+    broken = {malformed_pair(rng, *STRATEGIES[:2]) for _ in range(200)}
+    assert not [text for text in broken if extract_pair(text) is not None]
+    assert {text.count(PAIR_MARKER) for text in broken} == {0, 1}
+
+
+def test_the_longest_pair_fits_a_strategy_call(tokenizer):
+    def length(text):
+        return len(tokenizer.encode(text))
+
+    def longest(strategy):
+        bullets = [max(variants, key=length) for variants in (*strategy.conditions, *strategy.idea)]
+        conditions, idea = ("\n".join(f"- {bullet}" for bullet in pair) for pair in (bullets[:2], bullets[2:]))
+        return f"[KEY CONDITIONS]\n{conditions}\n[KEY IDEA]\n{idea}"
+
+    pairs = [f"{longest(a)}\n{PAIR_MARKER}\n{longest(b)}" for a, b in permutations(STRATEGIES, 2)]
+    assert all(extract_pair(text) is not None for text in pairs)
+    assert max(map(length, pairs)) + 1 == LONGEST_PAIR <= experiment_strategy()["max_tokens"]
+
+
 def test_response_text_and_scoring_by_math_dapo():
     rng = random.Random(0)
     seen = set()
@@ -134,13 +178,19 @@ def test_unknown_strategy_names_the_known_ones():
 def test_templates_render_to_the_documented_prompts():
     assert strategy_prompt("P") == "P\nPreview only, no answer."
     assert execution_prompt("P", "V\nW") == "P\nFollow this preview unless it is flawed:\nV\nW"
+    assert paired_prompt("P") == "P\nTwo previews, [ANOTHER APPROACH] between."
     assert "{{ problem }}" in STRATEGY_TEMPLATE and "{{ preview }}" in EXECUTION_TEMPLATE
+    assert "{{ problem }}" in PAIRED_TEMPLATE and "{{ marker }}" in PAIRED_TEMPLATE
+
+
+def test_pairs_are_parted_by_the_marker_of_the_strategy_stage():
+    assert PAIR_MARKER == RUN_MARKER
 
 
 def test_the_experiment_carries_the_templates_of_the_warm_start():
-    text = (Path(__file__).parents[1] / "configs" / "experiment" / "toy.yaml").read_text()
-    strategy = yaml.safe_load(text)["algorithm"]["subgroup"]["strategy"]
+    strategy = experiment_strategy()
     assert strategy["strategy_template"] == STRATEGY_TEMPLATE
+    assert strategy["paired_template"] == PAIRED_TEMPLATE
     assert strategy["execution_template"] == EXECUTION_TEMPLATE
 
 
@@ -300,6 +350,10 @@ def test_warm_start_meets_its_targets():
         assert found.success[strategy.name] == pytest.approx(strategy.success, abs=0.1)
         assert found.followed[strategy.name] == pytest.approx(0.95, abs=0.06)
         assert 0.12 < found.strategy_shares[strategy.name] < 0.4
+    assert found.pairs_well_formed >= 0.85
+    assert found.pairs_different >= 0.9
+    assert all(0.12 < share < 0.4 for share in found.pair_shares.values())
+    assert found.pairs_ended > 0.95
     assert 0.15 < found.plain < 0.45
     assert 0.15 < found.plain_cool < 0.5
     assert found.short_responses > 0.98

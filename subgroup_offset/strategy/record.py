@@ -76,11 +76,11 @@ class RecordWriter:
 
     def write(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Add records to the files of their steps."""
-        self._directory.mkdir(parents=True, exist_ok=True)
         by_step: dict[int, list[str]] = {}
         for record in records:
             by_step.setdefault(record["step"], []).append(json.dumps(record, ensure_ascii=False, default=str))
         for step, lines in by_step.items():
+            self._directory.mkdir(parents=True, exist_ok=True)
             with (self._directory / f"{step}.jsonl").open(
                 "a" if step in self._begun else "w", encoding="utf-8"
             ) as file:

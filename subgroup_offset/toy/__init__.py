@@ -6,13 +6,13 @@ Importing this package is cheap: PyTorch and Transformers load on first use of w
 
 from typing import TYPE_CHECKING, Any
 
-from .templates import EXECUTION_TEMPLATE, STRATEGY_TEMPLATE
+from .templates import EXECUTION_TEMPLATE, PAIRED_TEMPLATE, STRATEGY_TEMPLATE
 
 if TYPE_CHECKING:
     from .build import ToyPaths, build_toy
     from .data import write_data
 
-__all__ = ["EXECUTION_TEMPLATE", "STRATEGY_TEMPLATE", "ToyPaths", "build_toy", "write_data"]
+__all__ = ["EXECUTION_TEMPLATE", "PAIRED_TEMPLATE", "STRATEGY_TEMPLATE", "ToyPaths", "build_toy", "write_data"]
 
 _HOMES = {"ToyPaths": "build", "build_toy": "build", "write_data": "data"}
 

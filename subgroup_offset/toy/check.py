@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
 
-from subgroup_offset.strategy import extract_preview
+from subgroup_offset.strategy import extract_pair, extract_preview
 
 from .previews import preview
 from .problems import Problem, all_pairs, sample_problem
-from .prompts import execution_prompt, messages, strategy_prompt
+from .prompts import execution_prompt, messages, paired_prompt, strategy_prompt
 from .strategies import STRATEGIES
 
 BATCH_SIZE = 512
@@ -28,6 +28,10 @@ class Measurement:
 
     well_formed: float  # Previews that can be extracted.
     strategy_shares: dict[str, float]  # Among these; previews that mix strategies count for none.
+    pairs_well_formed: float  # Pairs that can be extracted.
+    pairs_different: float  # Among these; each half holds to a strategy of its own.
+    pairs_ended: float  # Pairs, of whatever form, that ended by themselves within MAX_NEW_TOKENS.
+    pair_shares: dict[str, float]  # Among the halves of the extracted ones.
     followed: dict[str, float]  # Responses that name the preview's strategy.
     success: dict[str, float]  # Under a preview of the strategy.
     plain: float  # Success of plain prompts at temperature 1.
@@ -106,13 +110,21 @@ def measure(model_dir: Path | str, n: int = 1000, seed: int = 0) -> Measurement:
             s.name: sample(model, tokenizer, [execution_prompt(p.text, preview(rng, s)) for p in problems], 1.0)
             for s in STRATEGIES
         }
+        raw_pairs = sample(model, tokenizer, [paired_prompt(p.text) for p in problems], 1.0)
     extracted = [text for text in map(extract_preview, raw) if text is not None]
     seen = [strategy_of(text) for text in extracted]
+    whole_pairs = [pair for pair in map(extract_pair, raw_pairs) if pair is not None]
+    halves = [(strategy_of(first), strategy_of(second)) for first, second in whole_pairs]
+    half_names = [name for pair in halves for name in pair]
     methods = [named(text) for text in plain]
     responses = [*plain, *(text for texts in executed.values() for text in texts)]
     return Measurement(
         well_formed=len(extracted) / n,
         strategy_shares={name: seen.count(name) / max(1, len(seen)) for name in names},
+        pairs_well_formed=len(whole_pairs) / n,
+        pairs_different=sum(None not in pair and pair[0] != pair[1] for pair in halves) / max(1, len(halves)),
+        pairs_ended=_share([len(tokenizer.encode(text)) < MAX_NEW_TOKENS for text in raw_pairs]),
+        pair_shares={name: half_names.count(name) / max(1, len(half_names)) for name in names},
         followed={name: _share([named(t) == name for t in executed[name]]) for name in names},
         success={name: _share(list(map(is_right, problems, executed[name]))) for name in names},
         plain=_share(list(map(is_right, problems, plain))),

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from .previews import preview, strategy_response
+from .previews import paired_response, preview, strategy_response
 from .problems import Pair, all_pairs, sample_problem
-from .prompts import execution_prompt, messages, strategy_prompt
+from .prompts import execution_prompt, messages, paired_prompt, strategy_prompt
 from .responses import execution_response, plain_response
 from .strategies import STRATEGIES
 
 IGNORE = -100  # Label of positions outside the loss.
 
 # Examples of each kind in one step. Plain responses are the shortest and teach the times table as well as the
-# others, so they are the most.
-STEP_SIZES = {"plain": 40, "execution": 16, "strategy": 8}
+# others, so they are the most. Pairs are mostly copies of what single previews teach, and long: a few are enough.
+STEP_SIZES = {"plain": 40, "execution": 16, "strategy": 8, "paired": 4}
 
 
 @dataclass(frozen=True)
 class Example:
     """A user message and the assistant's answer; `spot` is where in the answer the drawn result starts, and `odds`
-    the probability of each result that could have stood there. Both are empty for answers of a strategy prompt."""
+    the probability of each result that could have stood there. Both are empty for answers that are previews."""
 
     user: str
     answer: str
@@ -50,6 +50,8 @@ def sample_example(rng: random.Random, kind: str, pairs: list[Pair]) -> Example:
     problem = sample_problem(rng, pairs)
     if kind == "strategy":
         return Example(strategy_prompt(problem.text), strategy_response(rng, problem))
+    if kind == "paired":
+        return Example(paired_prompt(problem.text), paired_response(rng))
     if kind == "plain":
         return Example(problem.text, *plain_response(rng, problem))
     strategy = rng.choice(STRATEGIES)

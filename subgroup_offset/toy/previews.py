@@ -1,10 +1,10 @@
-"""Previews of a strategy: well-formed ones, and the malformed ones an extractor has to deal with."""
+"""Previews of a strategy, alone or in pairs: well-formed ones, and the malformed ones an extractor has to deal with."""
 
 import random
 
 from .problems import Problem
 from .responses import solve
-from .strategies import CONDITIONS_HEADER, IDEA_HEADER, STRATEGIES, Bullet, Strategy
+from .strategies import CONDITIONS_HEADER, IDEA_HEADER, PAIR_MARKER, STRATEGIES, Bullet, Strategy
 
 MALFORMED_SHARE = 0.04
 CHATTER = "Sure, here is a preview:"
@@ -45,3 +45,24 @@ def strategy_response(rng: random.Random, problem: Problem) -> str:
     if rng.random() < MALFORMED_SHARE:
         return malformed_preview(rng, strategy, problem)
     return preview(rng, strategy)
+
+
+def malformed_pair(rng: random.Random, first: Strategy, second: Strategy) -> str:
+    """A pair that cannot be extracted: the marker is missing, or a section of the second preview."""
+    head = preview(rng, first)
+    conditions = _section(rng, CONDITIONS_HEADER, second.conditions)
+    idea = _section(rng, IDEA_HEADER, second.idea)
+    kinds = (
+        f"{head}\n{conditions}\n{idea}",
+        f"{head}\n{PAIR_MARKER}\n{conditions}",
+        f"{head}\n{PAIR_MARKER}\n{idea}",
+    )
+    return rng.choice(kinds)
+
+
+def paired_response(rng: random.Random) -> str:
+    """The warm start's answer to a paired prompt: two different strategies, drawn uniformly, a few pairs malformed."""
+    first, second = rng.sample(STRATEGIES, 2)
+    if rng.random() < MALFORMED_SHARE:
+        return malformed_pair(rng, first, second)
+    return f"{preview(rng, first)}\n{PAIR_MARKER}\n{preview(rng, second)}"

@@ -1,10 +1,11 @@
-"""The three kinds of prompt, each the content of a single user message."""
+"""The prompts of the three templates, each the content of a single user message."""
 
 from functools import lru_cache
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from .templates import EXECUTION_TEMPLATE, STRATEGY_TEMPLATE
+from .strategies import PAIR_MARKER
+from .templates import EXECUTION_TEMPLATE, PAIRED_TEMPLATE, STRATEGY_TEMPLATE
 
 
 @lru_cache
@@ -15,6 +16,11 @@ def _template(text: str) -> Template:
 def strategy_prompt(problem: str) -> str:
     """Asks for a preview of `problem`."""
     return _template(STRATEGY_TEMPLATE).render(problem=problem)
+
+
+def paired_prompt(problem: str) -> str:
+    """Asks for previews of two strategies for `problem`."""
+    return _template(PAIRED_TEMPLATE).render(problem=problem, marker=PAIR_MARKER)
 
 
 def execution_prompt(problem: str, preview: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 CONDITIONS_HEADER = "[KEY CONDITIONS]"
 IDEA_HEADER = "[KEY IDEA]"
+PAIR_MARKER = "[ANOTHER APPROACH]"  # The line between the two previews of a pair.
 
 Bullet = tuple[str, ...]  # Wording variants of one bullet.
 

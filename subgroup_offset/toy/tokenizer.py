@@ -5,15 +5,15 @@ from transformers import PreTrainedTokenizerFast
 
 from .previews import CHATTER
 from .problems import MAX_NUMBER, WORDINGS
-from .strategies import CONDITIONS_HEADER, IDEA_HEADER, STRATEGIES
-from .templates import EXECUTION_TEMPLATE, STRATEGY_TEMPLATE
+from .strategies import CONDITIONS_HEADER, IDEA_HEADER, PAIR_MARKER, STRATEGIES
+from .templates import EXECUTION_TEMPLATE, PAIRED_TEMPLATE, STRATEGY_TEMPLATE
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 VOCABULARY_MULTIPLE = 64  # Matrix kernels like round sizes; unused special tokens fill up.
 
-# Pieces: a section header, a bullet's start, a run of digits, a word with the space and the colon around it,
-# a run of anything else, a single white space.
-PIECES = r"\[KEY [A-Z]+\]|\n- |\d+| ?\p{L}+:?| ?[^\s\p{L}\d]+|\s"
+# Pieces: a section header or the marker of pairs, a bullet's start, a run of digits, a word with the space and the
+# colon around it, a run of anything else, a single white space.
+PIECES = r" ?\[[A-Z]+ [A-Z]+\]|\n- |\d+| ?\p{L}+:?| ?[^\s\p{L}\d]+|\s"
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -35,10 +35,11 @@ def world_texts() -> list[str]:
     ]
     solutions = [f"Method: {strategy.name}\n7 x 8 = 56\nAnswer: 56" for strategy in STRATEGIES]
     templates = [
-        t.replace("{{ problem }}", "").replace("{{ preview }}", "") for t in (STRATEGY_TEMPLATE, EXECUTION_TEMPLATE)
+        t.replace("{{ problem }}", "").replace("{{ preview }}", "").replace("{{ marker }}", PAIR_MARKER)
+        for t in (STRATEGY_TEMPLATE, PAIRED_TEMPLATE, EXECUTION_TEMPLATE)
     ]
     questions = [wording.format(a=7, b=8) for wording in WORDINGS]
-    return [*chat, *questions, *templates, CHATTER, *sections, *solutions]
+    return [*chat, *questions, *templates, CHATTER, PAIR_MARKER, *sections, *solutions]
 
 
 def _pre_tokenizer() -> pre_tokenizers.PreTokenizer:

@@ -81,8 +81,8 @@ class RecordWriter:
             by_step.setdefault(record["step"], []).append(json.dumps(record, ensure_ascii=False, default=str))
         for step, lines in by_step.items():
             self._directory.mkdir(parents=True, exist_ok=True)
-            with (self._directory / f"{step}.jsonl").open(
-                "a" if step in self._begun else "w", encoding="utf-8"
-            ) as file:
+            # A lone surrogate, as half a token decodes to, has no UTF-8: it becomes the escape that JSON has for it.
+            mode, path = "a" if step in self._begun else "w", self._directory / f"{step}.jsonl"
+            with path.open(mode, encoding="utf-8", errors="backslashreplace") as file:
                 file.writelines(f"{line}\n" for line in lines)
             self._begun.add(step)

@@ -1,14 +1,29 @@
-"""A partition of a user's own, for ``test_partition_runs.py``."""
+"""A partition of a user's own, for ``test_settings_runs.py``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from subgroup_offset.partition import FinishedRollout
+from subgroup_offset.partition import FinishedRollout, Partition, make_partition
 
 
-class ByMethod:
+def by_method(rollouts: Sequence[FinishedRollout]) -> list[str]:
     """Parts a toy prompt's rollouts by the method that each one names in its first line."""
+    return [rollout.text.split("\n", 1)[0] for rollout in rollouts]
 
-    def __call__(self, rollouts: Sequence[FinishedRollout]) -> list[str]:
-        return [rollout.text.split("\n", 1)[0] for rollout in rollouts]
+
+#: What each training step uses, from step 1 on.
+PARTITIONS: dict[str, Partition] = {
+    "length": make_partition("length"),
+    "turns": make_partition("turns"),
+    "field": make_partition("field", field="pred"),
+    "method": by_method,
+}
+
+
+class AnotherEveryStep:
+    """Uses one partition after the other, so that one run tries them all."""
+
+    def __call__(self, rollouts: Sequence[FinishedRollout]) -> Sequence[int | str]:
+        step = int(rollouts[0].fields["global_steps"])
+        return list(PARTITIONS.values())[step - 1](rollouts)

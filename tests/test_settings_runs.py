@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from parts import PARTITIONS
 
 from subgroup_offset.launch import TrainingRun
 from subgroup_offset.partition import FinishedRollout, make_partition
 from subgroup_offset.reports.inspect import PromptRecord, read_records
-from subgroup_offset.reports.prompt_table import read_rollouts
+from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy import jaccard_distance, select_previews
 
 pytestmark = pytest.mark.slow
@@ -19,8 +21,8 @@ TESTS = Path(__file__).resolve().parent
 PROMPTS, K, Z = 4, 4, 4
 
 
-def train(toy: Path, directory: Path, *overrides: str) -> dict[str, float]:
-    """One training step of Contrast on the toy world; its metrics."""
+def train(toy: Path, directory: Path, *overrides: str, steps: int = 1) -> list[dict[str, float]]:
+    """Training steps of Contrast on the toy world; the metrics of each."""
     run = TrainingRun(
         directory / "run",
         [
@@ -30,15 +32,14 @@ def train(toy: Path, directory: Path, *overrides: str) -> dict[str, float]:
             f"toy_dir={toy}",
             f"data.train_batch_size={PROMPTS}",
             f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
-            "trainer.total_training_steps=1",
+            f"trainer.total_training_steps={steps}",
             "trainer.val_before_train=False",
             f"trainer.rollout_data_dir={directory}/rollouts",
             f"+algorithm.subgroup.strategy.data_dir={directory}/strategy",
             *overrides,
         ],
     )
-    (step,) = run.wait(timeout=600)
-    return step.metrics
+    return [step.metrics for step in run.wait(timeout=600)]
 
 
 def records_of(directory: Path) -> list[PromptRecord]:
@@ -57,7 +58,7 @@ def test_paired_sampling(toy, tmp_path):
         f"{key}.merge_empty=True",
     ]
     # Two calls for the two pairs that four slots hold: now and then one of them fails.
-    metrics = train(toy, tmp_path, *settings, "algorithm.subgroup.strategy.num_candidates=2")
+    (metrics,) = train(toy, tmp_path, *settings, "algorithm.subgroup.strategy.num_candidates=2")
     empty = usable = 0
     for record in records_of(tmp_path):
         assert len(record.candidates) == 2
@@ -80,7 +81,7 @@ def test_paired_sampling(toy, tmp_path):
 
 def test_random_selection_with_subgroup_affinity(toy, tmp_path):
     key = "+algorithm.subgroup.strategy"
-    metrics = train(toy, tmp_path, f"{key}.selection=random", f"{key}.affinity=subgroup", f"{key}.temperature=0.7")
+    (metrics,) = train(toy, tmp_path, f"{key}.selection=random", f"{key}.affinity=subgroup", f"{key}.temperature=0.7")
     differs, distances = False, []
     for record in records_of(tmp_path):
         usable = [c.previews[0] for c in record.candidates if c.previews is not None]
@@ -94,42 +95,51 @@ def test_random_selection_with_subgroup_affinity(toy, tmp_path):
     assert metrics["strategy/failed_requests"] == 0
 
 
-PARTITIONS = {
-    "length": [],
-    "turns": [],
-    "answer": [],
-    "field": ["+algorithm.subgroup.partition_field=pred"],
-    "parts.ByMethod": [f"+ray_kwargs.ray_init.runtime_env.env_vars.PYTHONPATH='{TESTS}'"],
-}
-
-
-@pytest.mark.parametrize("name", PARTITIONS)
-def test_partition(toy, tmp_path, name, monkeypatch):
-    """Single-stage rollouts, parted by what they are: the offsets in verl's log are those of the dumped rollouts."""
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the driver checks a user's class before Ray starts
-    metrics = train(toy, tmp_path, f"+algorithm.subgroup.partition={name}", *PARTITIONS[name])
-    assert "strategy/prompts" not in metrics and not (tmp_path / "strategy").exists()
-    groups = defaultdict(list)
-    for rollout in read_rollouts(tmp_path / "rollouts" / "1.jsonl"):
+def single_stage_groups(directory: Path, step: int) -> list[list[Rollout]]:
+    """The rollouts of a step by prompt; all of the plain prompt, and all of them there."""
+    groups: dict[str, list[Rollout]] = defaultdict(list)
+    for rollout in read_rollouts(directory / "rollouts" / f"{step}.jsonl"):
         assert "[KEY" not in rollout.input
         groups[rollout.prompt].append(rollout)
-    assert metrics["subgroup/groups"] == len(groups) == PROMPTS
-    sizes = [len(group) for group in groups.values()]
-    assert sizes == [K * Z] * PROMPTS
-    if name == "turns":  # a single-turn loop: one subgroup, no offset
-        assert metrics["subgroup/subgroups_per_group_max"] == 1 and metrics["subgroup/abs_offset"] == 0
-    elif name in ("answer", "field", "parts.ByMethod"):
-        label = label_of(name)
-        expected = [len({label(r.output) for r in group}) for group in groups.values()]
-        assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(sum(expected) / PROMPTS)
-        assert max(expected) > 1
-    else:
-        assert 1 <= metrics["subgroup/subgroups_per_group_max"] <= 2
+    assert [len(group) for group in groups.values()] == [K * Z] * PROMPTS
+    return list(groups.values())
 
 
-def label_of(name: str):
-    """How a partition labels one response of the toy world, from its text alone."""
-    if name == "parts.ByMethod":
-        return lambda text: text.split("\n", 1)[0]
-    answer = make_partition("answer")
-    return lambda text: answer([FinishedRollout(0, text, 1, 2, None, None, {})])[0]
+def mean_subgroups(groups: list[list[Rollout]], label: Callable[[str], object]) -> float:
+    """Subgroups per prompt if each response is labelled by its text alone."""
+    return sum(len({label(rollout.output) for rollout in group}) for group in groups) / len(groups)
+
+
+def answer_of(text: str) -> int | str:
+    (answer,) = make_partition("answer")([FinishedRollout(0, text, 1, 2, None, None, {})])
+    return answer
+
+
+def test_partition_by_answer(toy, tmp_path):
+    """Single-stage rollouts, parted by what they are; no strategy stage."""
+    (metrics,) = train(toy, tmp_path, "+algorithm.subgroup.partition=answer")
+    assert "strategy/prompts" not in metrics and not (tmp_path / "strategy").exists()
+    expected = mean_subgroups(single_stage_groups(tmp_path, 1), answer_of)
+    assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(expected) and expected > 1
+    assert metrics["subgroup/abs_offset"] > 0
+
+
+def test_partition_of_a_users_own_which_tries_the_others(toy, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the driver looks for a user's class before Ray starts
+    steps = train(
+        toy,
+        tmp_path,
+        "+algorithm.subgroup.partition=parts.AnotherEveryStep",
+        f"+ray_kwargs.ray_init.runtime_env.env_vars.PYTHONPATH='{TESTS}'",
+        steps=len(PARTITIONS),
+    )
+    by_name = dict(zip(PARTITIONS, steps, strict=True))
+    groups = {name: single_stage_groups(tmp_path, step) for step, name in enumerate(PARTITIONS, 1)}
+    key = "subgroup/subgroups_per_group"
+    assert by_name["length"][f"{key}_max"] <= 2
+    # A single-turn loop: one subgroup, no offset.
+    assert by_name["turns"][f"{key}_max"] == 1 and by_name["turns"]["subgroup/abs_offset"] == 0
+    # The reward's `pred` is the answer of the text.
+    assert by_name["field"][f"{key}_mean"] == pytest.approx(mean_subgroups(groups["field"], answer_of))
+    by_line = mean_subgroups(groups["method"], lambda text: text.split("\n", 1)[0])
+    assert by_name["method"][f"{key}_mean"] == pytest.approx(by_line) and by_line > 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from toy_run import toy_overrides
 
 from subgroup_offset.launch import TrainingRun
 
@@ -27,12 +28,7 @@ def test_failed_requests_failed_rollouts_and_a_killed_worker(toy, tmp_path):
     loops = tmp_path / "loops.yaml"
     loops.write_text("- name: faulty\n  _target_: faulty_loop.FaultyAgentLoop\n")
     overrides = [
-        "--config-name=contrast",
-        "+experiment=toy",
-        "+platform=cpu",
-        f"toy_dir={toy}",
-        f"data.train_batch_size={PROMPTS}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+        *toy_overrides(toy, PROMPTS),
         "actor_rollout_ref.rollout.agent.num_workers=2",
         "actor_rollout_ref.rollout.agent.agent_loop_manager_class=faulty_loop.FaultyManager",
         "actor_rollout_ref.rollout.agent.default_agent_loop=faulty",

@@ -1,6 +1,7 @@
 """A contradiction in a run's config is refused by verl's own start-up, before Ray is started."""
 
 import pytest
+from omegaconf import OmegaConf
 from verl.utils.config import validate_config
 
 from subgroup_offset.config import ConfigError
@@ -55,6 +56,21 @@ def test_contradictions_are_refused(compose, overrides, message):
 def test_one_override_on_a_stock_run(compose):
     config = compose("ppo_trainer", *STOCK, "algorithm.adv_estimator=grpo_subgroup")
     validate_config(config, use_reference_policy=False, use_critic=False)
+
+
+@pytest.mark.parametrize(("method", "lam"), [("alignment", 0.3), ("contrast", -0.3), ("strategy_grpo", 0.0)])
+def test_one_group_on_a_stock_run_sets_what_it_must_and_nothing_else(compose, method, lam):
+    stock = OmegaConf.to_container(compose("ppo_trainer", *STOCK))
+    config = compose("ppo_trainer", *STOCK, f"+subgroup_offset={method}")
+    validate_config(config, use_reference_policy=False, use_critic=False)
+    assert config.algorithm.subgroup.lam == lam
+    changed = OmegaConf.to_container(config)
+    assert changed["algorithm"].pop("subgroup")["strategy"]["num_strategies"] == 4
+    assert changed["algorithm"].pop("adv_estimator") == "grpo_subgroup"
+    assert changed["actor_rollout_ref"]["rollout"]["agent"].pop("agent_loop_manager_class") == MANAGER_NAME
+    assert changed["actor_rollout_ref"]["rollout"].pop("n") == 32
+    del stock["algorithm"]["adv_estimator"], stock["actor_rollout_ref"]["rollout"]["n"]
+    assert changed == stock
 
 
 def test_runs_without_this_package_are_not_looked_at(compose):

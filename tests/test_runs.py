@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from toy_run import toy_overrides
 
 from subgroup_offset.launch import LoggedStep, TrainingRun
 from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
@@ -20,8 +21,6 @@ pytestmark = pytest.mark.slow
 K = Z = 4
 PROMPTS = 8
 STEPS = 3
-CPU = ["+platform=cpu", "trainer.resume_mode=disable"]
-SMALL_BATCH = [f"data.train_batch_size={PROMPTS}", f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}"]
 
 STEP_METRICS = {
     *(f"subgroup/{k}" for k in ("informative_share", "term_ratio", "abs_offset", "constant_groups", "success_rate")),
@@ -48,11 +47,7 @@ class Finished:
 
 def contrast_overrides(toy: Path, directory: Path) -> list[str]:
     return [
-        "--config-name=contrast",
-        "+experiment=toy",
-        *CPU,
-        f"toy_dir={toy}",
-        *SMALL_BATCH,
+        *toy_overrides(toy, PROMPTS),
         f"trainer.rollout_data_dir={directory}/rollouts",
         f"trainer.validation_data_dir={directory}/validation",
         f"trainer.default_local_dir={directory}/checkpoints",
@@ -147,8 +142,13 @@ def test_a_resumed_run_goes_on_with_the_same_subgroups(contrast, toy, tmp_path):
 
 def test_a_stock_run_knows_nothing_of_us(toy, tmp_path):
     """``ppo_trainer`` with verl's own GRPO and rollout."""
-    overrides = ["--config-name=ppo_trainer", *CPU, *SMALL_BATCH, "algorithm.adv_estimator=grpo"]
-    overrides += [
+    overrides = [
+        "--config-name=ppo_trainer",
+        "+platform=cpu",
+        "algorithm.adv_estimator=grpo",
+        f"data.train_batch_size={PROMPTS}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+        "trainer.resume_mode=disable",
         f"data.train_files={toy}/train.parquet",
         f"data.val_files={toy}/val.parquet",
         f"actor_rollout_ref.model.path={toy}/model",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from parts import PARTITIONS
+from toy_run import toy_overrides
 
 from subgroup_offset.launch import TrainingRun
 from subgroup_offset.partition import FinishedRollout, make_partition
@@ -26,12 +27,7 @@ def train(toy: Path, directory: Path, *overrides: str, steps: int = 1) -> list[d
     run = TrainingRun(
         directory / "run",
         [
-            "--config-name=contrast",
-            "+experiment=toy",
-            "+platform=cpu",
-            f"toy_dir={toy}",
-            f"data.train_batch_size={PROMPTS}",
-            f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+            *toy_overrides(toy, PROMPTS),
             f"trainer.total_training_steps={steps}",
             "trainer.val_before_train=False",
             f"trainer.rollout_data_dir={directory}/rollouts",

@@ -25,5 +25,6 @@ class AnotherEveryStep:
     """Uses one partition after the other, so that one run tries them all."""
 
     def __call__(self, rollouts: Sequence[FinishedRollout]) -> Sequence[int | str]:
-        step = int(rollouts[0].fields["global_steps"])
-        return list(PARTITIONS.values())[step - 1](rollouts)
+        # The version of the weights that generated the rollout, which verl counts from 0: one update a step.
+        version = int(rollouts[0].fields["global_steps"])
+        return list(PARTITIONS.values())[version](rollouts)

@@ -26,6 +26,7 @@ def test_a_bad_override_fails_with_the_end_of_the_log(tmp_path):
         run.wait(timeout=120)
 
 
+@pytest.mark.slow  # waits out the grace that a stopped run has
 def test_a_run_over_its_time_is_ended_with_its_children(tmp_path, monkeypatch):
     script = tmp_path / "sleeper.py"
     script.write_text(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from subgroup_offset.data.command import data
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
 
@@ -56,6 +58,9 @@ def inspect(
         raise typer.Exit(1) from None
     if not shown:
         typer.echo("No prompt fits these filters.")
+
+
+app.command("data")(data)
 
 
 if __name__ == "__main__":

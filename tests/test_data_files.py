@@ -1,0 +1,305 @@
+"""`subgroup-offset data` on local files: formats, columns, errors, and what is on the disk afterwards."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from subgroup_offset.data.command import data
+from subgroup_offset.data.errors import DataError
+from subgroup_offset.data.prepare import prepare
+from subgroup_offset.data.prompts import wrap
+
+PLAIN = [{"id": f"p{i}", "problem": f"What is {i}+{i}, in words?\nOr digits", "answer": str(2 * i)} for i in range(3)]
+
+
+def jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def json_array(path, rows):
+    path.write_text(json.dumps(rows, indent=1), "utf-8")
+
+
+def parquet(path, rows):
+    pd.DataFrame(rows).to_parquet(path)
+
+
+def csv_file(path, rows):
+    with path.open("w", newline="", encoding="utf-8-sig") as file:  # as spreadsheets save it
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+WRITERS = {".jsonl": jsonl, ".json": json_array, ".parquet": parquet, ".csv": csv_file}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write rows into a source file: ``write(rows, suffix)`` -> its path as text."""
+
+    def write_file(rows, suffix=".jsonl"):
+        path = tmp_path / f"source{suffix}"
+        WRITERS[suffix](path, rows)
+        return str(path)
+
+    return write_file
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def cli(out):
+    """Run the command: ``cli(*arguments)`` -> exit code, standard output, standard error."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command("data")(data)
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [*map(str, arguments), "--output", str(out)])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.stdout, result.stderr
+
+    return run
+
+
+def read(report):
+    return pd.read_parquet(report.path).to_dict("records")
+
+
+def answers(report):
+    return [row["reward_model"]["ground_truth"] for row in read(report)]
+
+
+def failure(source, out, name="aime24", **options):
+    with pytest.raises(DataError) as caught:
+        prepare(name, source=source, output=out, **options)
+    assert not out.exists()
+    return str(caught.value)
+
+
+def test_all_formats_give_the_same_content(write, tmp_path):
+    reports = {s: prepare("aime24", source=write(PLAIN, s), output=tmp_path / s[1:]) for s in WRITERS}
+    assert len({report.sha256 for report in reports.values()}) == 1
+    assert answers(reports[".csv"]) == ["0", "2", "4"] and reports[".csv"].path.name == "aime24.parquet"
+    again = prepare("aime24", source=str(reports[".csv"].path), output=tmp_path / "again")
+    assert again.sha256 == reports[".csv"].sha256  # what was written can be read, and keeps its ids
+    replicas = prepare("aime24", source=write(PLAIN), output=tmp_path / "replicas", replicas=4)
+    back = prepare("aime24", source=str(replicas.path), output=tmp_path / "back")
+    assert back.sha256 == again.sha256 and back.collected.duplicates == 9
+
+
+def test_a_float_column_and_a_text_column(write, out):
+    # A missing value elsewhere makes pandas turn a column of integers into floats.
+    rows = [{"problem": "A?", "answer": 33.0}, {"problem": "B?", "answer": 7.0}]
+    assert answers(prepare("aime24", source=write(rows, ".parquet"), output=out)) == ["33", "7"]
+    assert answers(prepare("aime24", source=write(rows, ".csv"), output=out)) == ["33", "7"]
+    text = prepare("aime24", source=write([{"problem": "A?", "answer": "033"}], ".csv"), output=out)
+    assert answers(text) == ["33"] and "1 written in plain form, first" in "\n".join(text.lines())
+
+
+HEADINGS = [
+    ("problem", "answer"),
+    ("Problem", "Answer"),
+    ("question", "final_answer"),
+    ("QUESTION", "expected_answer"),
+    ("prompt", "solution"),
+    ("problem", "ground_truth"),
+    ("prompt", "label"),
+]
+
+
+@pytest.mark.parametrize(("problem", "answer"), HEADINGS)
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_usual_columns(write, out, problem, answer, suffix):
+    report = prepare("aime24", source=write([{"url": "u", answer: "42", problem: "A?"}], suffix), output=out)
+    assert answers(report) == ["42"] and (report.columns.problem, report.columns.answer) == (problem, answer)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_named_columns_and_structs(write, out, suffix):
+    rows = [{"problem": "no", "answer": "x", "text": {"en": "A?"}, "meta": {"gold": 42}, "Aufgabe": "B?"}]
+    source = write(rows, suffix)
+    nested = prepare("aime24", source=source, output=out, problem_column="text.en", answer_column="meta.gold")
+    assert answers(nested) == ["42"] and read(nested)[0]["prompt"][0]["content"] == wrap("A?", "dapo")
+    flat = prepare("aime24", source=source, output=out, problem_column="Aufgabe", answer_column="meta.gold")
+    assert read(flat)[0]["prompt"][0]["content"] == wrap("B?", "dapo")
+    assert failure(source, out.parent / "none", answer_column="gold").endswith(
+        "has no column 'gold' (--answer-column): its columns are problem, answer, text, meta, Aufgabe."
+    )
+
+
+def test_no_usual_column(write, out):
+    message = failure(write([{"Aufgabe": "A?", "answer": 1}]), out)
+    assert "has no column that usually holds the problem" in message
+    assert message.endswith("name it with --problem-column. Its columns are Aufgabe, answer.")
+
+
+def test_gsm8k_and_dapo_as_published(write, out):
+    gsm8k = [{"question": "A?", "answer": "So 5*216=1080.\n#### 1,080"}, {"question": "B?", "answer": "#### -3"}]
+    report = prepare("gsm8k", source=write(gsm8k), output=out)
+    assert answers(report) == ["1080", "-3"] and report.path.name == "gsm8k-train.parquet"
+    text = wrap("A?", "dapo").replace("\n\n", "\n")  # a text of its own
+    dapo = {
+        "data_source": "other",
+        "prompt": [{"content": text, "role": "user"}],
+        "reward_model": {"ground_truth": "34", "style": "rule-lighteval/MATH_v2"},
+        "extra_info": {"index": "9a9b6eb4"},
+    }
+    report = prepare("dapo", source=write([dapo] * 100, ".parquet"), output=out)
+    assert report.lines()[1:4] == [
+        "rows read   100",
+        "duplicates  99 rows removed",
+        "conflicts   0 problems left out (rows disagree about the answer)",
+    ]
+    (row,) = read(report)
+    assert row["data_source"] == "math_dapo" and row["prompt"][0] == {"role": "user", "content": text}
+    assert row["reward_model"] == {"style": "rule", "ground_truth": "34"} and row["extra_info"]["id"] == "9a9b6eb4"
+
+
+def test_limit_counts_problems_and_a_short_set_is_told(write, out):
+    report = prepare("aime24", source=write([*PLAIN[:1], *PLAIN]), output=out, limit=2, replicas=2)
+    assert answers(report) == ["0", "2", "0", "2"]
+    assert not any(line.startswith("WARNING") for line in report.lines())
+    lines = prepare("aime24", source=write(PLAIN), output=out).lines()
+    assert "WARNING     3 problems, where the published set has 30" in lines
+
+
+def test_contradictions_are_left_out_and_told_or_with_strict_an_error(write, out, cli):
+    source = write([*PLAIN, PLAIN[1] | {"answer": "2.0"}, PLAIN[2] | {"answer": 5}])
+    code, output, _ = cli("aime24", "--source", source)
+    assert code == 0 and "conflicts   1 problem left out (rows disagree about the answer)" in output
+    assert f"'4' ({source}, row 3), '5' ({source}, row 5)" in output
+    assert [r["extra_info"]["id"] for r in pd.read_parquet(out / "aime24.parquet").to_dict("records")] == ["p0", "p1"]
+    before = (out / "aime24.parquet").read_bytes()
+    code, output, error = cli("aime24", "--source", source, "--strict")
+    assert (code, output) == (1, "") and "1 problem whose rows disagree about the answer (--strict):" in error
+    assert f"'4' ({source}, row 3), '5' ({source}, row 5)" in error
+    assert (out / "aime24.parquet").read_bytes() == before
+
+
+def test_the_command_reports_and_shows_progress(write, cli, out):
+    code, output, error = cli("aime24", "--source", write(PLAIN, ".parquet"), "--replicas", 32)
+    lines = output.splitlines()
+    assert code == 0 and "Reading aime24" in error and "3/3" in error
+    assert "written     3 problems x 32 = 96 rows, data_source aime24" in lines
+    report = prepare("aime24", source=write(PLAIN), replicas=32, output=out)
+    assert lines[-1] == f"sha256 {report.sha256}  96 rows  {out / 'aime24.parquet'}"
+    assert [path.name for path in out.iterdir()] == ["aime24.parquet"]
+
+
+def test_output_may_name_the_file(write, tmp_path):
+    report = prepare("aime24", source=write(PLAIN), output=tmp_path / "deep" / "val.parquet")
+    assert report.path == tmp_path / "deep" / "val.parquet" and len(read(report)) == 3
+
+
+def test_row_errors_name_row_id_column_value_and_fix_and_nothing_is_written(write, out, cli):
+    bad = [
+        {"id": "a", "problem": "A?", "answer": "twelve"},
+        {"id": "b", "problem": " ", "answer": "12"},
+        {"id": "c", "problem": "C?", "answer": None},
+        {"id": "d", "problem": "D?"},
+        {"id": "e", "problem": "E?", "answer": "12"},
+    ]
+    source = write(bad)
+    out.mkdir()
+    (out / "aime24.parquet").write_bytes(b"as it was")
+    code, output, error = cli("aime24", "--source", source)
+    assert (code, output) == (1, "") and "4 rows cannot be used; nothing was written." in error
+    for line in (
+        f"{source}, row 1, id a: answer='twelve' is no integer. AIME answers are integers from 0 to 999",
+        f"{source}, row 2, id b: problem=' ' is empty. Add the problem, or remove the row.",
+        f"{source}, row 3, id c: answer=None is missing. Add the answer, or remove the row.",
+        f"{source}, row 4, id d: answer=None is not there. Add it to the row, or remove the row.",
+    ):
+        assert line in error
+    assert "id e" not in error
+    assert [path.name for path in out.iterdir()] == ["aime24.parquet"]
+    assert (out / "aime24.parquet").read_bytes() == b"as it was"
+
+
+def test_twenty_errors_are_shown_and_all_counted(write, out):
+    message = failure(write([{"problem": f"{i}?", "answer": "x"} for i in range(33)]), out)
+    lines = message.splitlines()
+    assert lines[0].startswith("33 rows") and len(lines) == 22 and lines[-1] == "  ... and 13 more."
+
+
+def test_an_answer_that_verl_cannot_read_is_an_error(write, out):
+    message = failure(write([{"problem": "A?", "answer": "x+" * 200}]), out, "hmmt25")
+    assert "row 1, id hmmt25-0: ground truth='x+x+" in message and "not accepted by verl's reward" in message
+
+
+DAMAGED = {
+    "broken.jsonl": (b'{"problem": "A?", "answer": 1}\n{"problem": "B?"\n[1]\n', ["row 2: line=", "row 3: row=[1]"]),
+    "first.jsonl": (b"problem\n", ["row 1: the first row is no JSON"]),
+    "empty.jsonl": (b"\n\n", ["holds no rows"]),
+    "broken.json": (b"[{]", ["cannot be read as json"]),
+    "header.csv": (b"problem,answer\n", ["holds no rows"]),
+    "wide.csv": (b"problem,answer\nA?,1\nB, C?,2\n", ["row 2: row=['2'] are more cells than the header has"]),
+    "short.csv": (b"problem,answer\nA?,1\nB?\n", ["row 2: answer=None is missing"]),
+    "latin.csv": (b"problem,answer\nCaf\xe9?,1\n", ["cannot be read as csv: 'utf-8' codec"]),
+    "broken.parquet": (b"PAR1 no", ["cannot be read as parquet"]),
+    "notes.txt": (b"problem", ["is of no kind that can be read: give one of .parquet, .jsonl, .json, .csv."]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_files(tmp_path, out, name):
+    content, expected = DAMAGED[name]
+    (tmp_path / name).write_bytes(content)
+    message = failure(str(tmp_path / name), out)
+    assert str(tmp_path / name) in message
+    for part in expected:
+        assert part in message
+
+
+def test_a_directory_is_laid_out_as_a_repository(tmp_path, out):
+    root = tmp_path / "copy"
+    root.mkdir()
+    for split, answer in (("train", 1), ("test", 2)):
+        parquet(root / f"{split}-00000-of-00001.parquet", [{"problem": f"{split}?", "answer": answer}])
+    assert answers(prepare("gsm8k", source=str(root), output=out)) == ["1"]
+    test = prepare("gsm8k", source=str(root), split="test", output=out)
+    assert answers(test) == ["2"] and read(test)[0]["extra_info"]["split"] == "test"
+    message = failure(str(root), tmp_path / "none", split="dev")
+    assert message == f"{root} has no split 'dev': use one of train, test."
+
+
+USAGE = {
+    "'aime27' is no known benchmark: use one of dapo, aime24, aime25, aime26, hmmt25, gsm8k (nearest: aime26).": [
+        "aime27"
+    ],
+    "--instruction 'boxed' is unknown: use one of dapo, gsm8k.": ["gsm8k", "--instruction", "boxed"],
+    "--instruction gsm8k goes with verl's reward openai/gsm8k": ["aime24", "--instruction", "gsm8k"],
+    "nothing.jsonl is no file, no directory and no repository owner/name": ["dapo", "--source", "nothing.jsonl"],
+    "./not/there is no file": ["dapo", "--source", "./not/there"],
+}
+
+
+@pytest.mark.parametrize("message", USAGE)
+def test_wrong_use_is_one_line(cli, out, message):
+    code, output, error = cli(*USAGE[message])
+    assert (code, output) == (1, "") and error.startswith(message) and len(error.splitlines()) == 1
+    assert not out.exists()
+
+
+def test_an_output_that_cannot_be_written(write, tmp_path, cli):
+    (tmp_path / "out").write_text("a file")
+    code, _, error = cli("aime24", "--source", write(PLAIN))
+    assert code == 1 and "cannot be written" in error and "Choose another --output." in error
+
+
+def test_the_command_line_starts_without_anything_heavy():
+    heavy = "{'torch', 'verl', 'ray', 'pandas', 'pyarrow', 'datasets', 'huggingface_hub', 'jinja2'}"
+    code = f"import sys, subgroup_offset.data.command; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,250 @@
+"""Tables of an evaluation: per benchmark and overall, the pass@k curve, single problems, and two runs compared.
+
+All numbers are fractions in [0, 1]; the paper prints percent. A problem's value is the mean over its complete replicas,
+a benchmark's the mean over its problems, and `overall` the unweighted mean over benchmarks, as in the paper: averages
+of Table 1's columns give the gains in its text (Contrast over Strategy-GRPO on Qwen3-8B-Base: +3.75 points of pass@16,
+printed as 3.8, and +0.975 of pass@1, printed as 1.0). With 30 problems in every benchmark the mean over all problems is
+the same number, so the paper does not say which of the two is meant.
+
+A sample without a verdict counts as wrong; next to each number stands what it would be if all of them were right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from subgroup_offset.evaluation.intervals import OVER, BootstrapSettings, bootstrap_means, percentile_interval
+from subgroup_offset.evaluation.paired import check_comparable, run_values, sign_flip_test, sign_test
+from subgroup_offset.evaluation.passk import pass_at_k, replica_metrics
+from subgroup_offset.evaluation.samples import OVERALL, Replicas
+
+logger = logging.getLogger(__name__)
+
+_NO_INTERVAL = "%s: no interval over %s, which needs two %s."
+_NEEDED = {"problems": "problems", "samples": "complete replicas of every problem"}
+
+
+def overall(values: np.ndarray) -> np.ndarray:
+    """The unweighted mean over benchmarks, axis 0; NaN if any benchmark has no value.
+
+    A benchmark without a value is not left out: the mean of the others is another quantity, not an estimate of this.
+    """
+    return np.mean(values, axis=0)
+
+
+def summary_table(run: Replicas, settings: BootstrapSettings | None = None) -> pd.DataFrame:
+    """pass@1 and pass@S with intervals and counts.
+
+    Args:
+        run: of `complete_replicas`.
+        settings: of the bootstrap.
+
+    Returns:
+        One row per benchmark and metric, `overall` last:
+
+        - `benchmark`, `metric` (`pass@1`, `pass@16`), `value`;
+        - `ungraded_wrong`, `ungraded_right`: the value with all samples without a verdict wrong (this is `value`) and
+          right, between which it lies whatever they are;
+        - `problems_low`, `problems_high`, `samples_low`, `samples_high`: intervals over problems and over samples (see
+          `intervals`), of `value`; NaN, with a warning, where there are no two problems or replicas;
+        - the counts of `Replicas.counts`, summed for `overall`.
+
+        A benchmark without a complete replica has NaN, and then so has `overall`.
+    """
+    settings = settings or BootstrapSettings()
+    points, bounds = [], []
+    draws: dict[str, list[np.ndarray]] = {over: [] for over in OVER}
+    for name in run.benchmarks:
+        values = run_values(run, name)
+        points.append(_mean(values.problem_means))
+        bounds.append(_mean(run_values(run, name, ungraded_right=True).problem_means))
+        for over in OVER:
+            draws[over].append(bootstrap_means([values], over, settings, stream=name)[0])
+    columns = {
+        "value": _with_overall(points),
+        "ungraded_wrong": _with_overall(points),
+        "ungraded_right": _with_overall(bounds),
+        **_intervals(run.benchmarks, draws, settings.level),
+    }
+    table = _rows(run.benchmarks, replica_metrics(run.samples), columns)
+    counts = run.counts.copy()
+    counts.loc[OVERALL] = counts.sum()
+    return table.join(counts, on="benchmark")
+
+
+def pass_at_k_table(run: Replicas, ks: Sequence[int] | None = None) -> pd.DataFrame:
+    """The unbiased pass@k curve over all samples of each problem's complete replicas.
+
+    Its k=1 is pass@1 of `summary_table`. Its k=S estimates the same as the summary's pass@S with less noise, and the
+    two differ by that noise (see `passk`).
+
+    Args:
+        run: of `complete_replicas`.
+        ks: numbers of samples; None: 1, 2, 4, ... and the number of samples of the problem that has the fewest, in each
+            benchmark.
+
+    Returns:
+        One row per benchmark and k: `benchmark`, `k`, `value` (samples without a verdict are wrong), `ungraded_right`,
+        `problems`, `samples_min` (samples of the problem with the fewest). `overall` has the k that all benchmarks
+        have, and no row where a benchmark has no complete replica.
+
+    Raises:
+        ValueError: for a k that is more than the samples of a problem; the benchmark is named.
+    """
+    problems = problem_table(run)
+    tables = []
+    for name, rows in problems.groupby("benchmark", sort=True):
+        n = rows["samples"].to_numpy()
+        chosen = np.asarray(_default_ks(int(n.min())) if ks is None else sorted(set(ks)))
+        try:
+            wrong, right = (pass_at_k(n, rows["right"] + more, chosen) for more in (0, rows["ungraded"]))
+        except ValueError as error:
+            raise ValueError(f"benchmark {name!r}: {error}") from None
+        curve = {"k": chosen, "value": wrong.mean(axis=0), "ungraded_right": right.mean(axis=0)}
+        tables.append(pd.DataFrame({"benchmark": name, **curve, "problems": len(n), "samples_min": n.min()}))
+    table = pd.concat(tables, ignore_index=True)
+    by_k = table.groupby("k", sort=True)
+    mean = by_k[["value", "ungraded_right"]].mean()
+    mean["problems"], mean["samples_min"] = by_k["problems"].sum(), by_k["samples_min"].min()
+    mean = mean[by_k.size() == len(run.benchmarks)].reset_index()
+    mean.insert(0, "benchmark", OVERALL)
+    return pd.concat([table, mean.astype({"k": "int64"})], ignore_index=True)
+
+
+def problem_table(run: Replicas) -> pd.DataFrame:
+    """One row per problem with a complete replica: `benchmark`, `problem`, `replicas`, `samples`, `right`, `ungraded`,
+    and the mean of each metric over the replicas (samples without a verdict are wrong)."""
+    grouped = run.table.groupby(level=[0, 1], sort=True)
+    table = pd.DataFrame({"replicas": grouped.size(), "samples": grouped.size() * run.samples})
+    table[["right", "ungraded"]] = grouped[["right", "ungraded"]].sum()
+    means = [run_values(run, name).problem_means for name in run.benchmarks]
+    table[list(replica_metrics(run.samples))] = np.concatenate([m for m in means if len(m)])
+    return table.reset_index()
+
+
+def comparison_table(
+    first: Replicas,
+    second: Replicas,
+    names: tuple[str, str] = ("first", "second"),
+    settings: BootstrapSettings | None = None,
+    draws: int = 100_000,
+) -> pd.DataFrame:
+    """The second run beside the first, paired by problem.
+
+    Args:
+        first: for example the anchor, Strategy-GRPO.
+        second: for example Contrast; differences are second minus first.
+        names: of the two, for error messages; the table's columns are always `first` and `second`.
+        settings: of the bootstrap; its seed is the permutation test's as well.
+        draws: of the permutation test where it is not exact.
+
+    Returns:
+        One row per benchmark and metric, `overall` last:
+
+        - `benchmark`, `metric`, `first`, `second`, `difference`;
+        - `ungraded_low`, `ungraded_high`: the difference if all samples without a verdict were wrong in the second run
+          and right in the first, and the other way round;
+        - `problems_low`, `problems_high`, `samples_low`, `samples_high`: intervals of the difference. Over problems
+          both runs get the same drawn problems; replicas are drawn for each on its own;
+        - `ahead`, `behind`, `level`, `sign_p`: problems by the sign of their difference, and the sign test. `overall`
+          pools the problems of all benchmarks;
+        - `permutation_p`, `permutation_exact`: the sign-flip test of `difference`;
+        - `problems`, `first_ungraded`, `second_ungraded`.
+
+        A benchmark without a complete replica in either run has NaN, and then so has `overall`.
+
+    Raises:
+        SamplesError: where a problem is in one run only, or the samples per replica differ.
+    """
+    check_comparable(first, second, names)
+    settings = settings or BootstrapSettings()
+    benchmarks = sorted(set(first.benchmarks) | set(second.benchmarks))
+    runs = (first, second)
+    differences, sides, low, high = [], [], [], []
+    boot: dict[str, list[np.ndarray]] = {over: [] for over in OVER}
+    for name in benchmarks:
+        wrong = [run_values(run, name) for run in runs]
+        means = [v.problem_means for v in wrong]
+        best = [run_values(run, name, ungraded_right=True).problem_means for run in runs]
+        sides.append([_mean(m) for m in means])
+        differences.append(means[1] - means[0])
+        low.append(_mean(means[1] - best[0]))
+        high.append(_mean(best[1] - means[0]))
+        for over in OVER:
+            resampled = bootstrap_means(wrong, over, settings, stream=name)
+            boot[over].append(resampled[1] - resampled[0])
+    sides = _with_overall(sides)
+    columns = {
+        "first": sides[:, 0],
+        "second": sides[:, 1],
+        "difference": _with_overall([_mean(d) for d in differences]),
+        "ungraded_low": _with_overall(low),
+        "ungraded_high": _with_overall(high),
+        **_intervals(benchmarks, boot, settings.level),
+    }
+    table = _rows(benchmarks, replica_metrics(first.samples), columns)
+    weights = [np.full(len(d), 1.0 / max(len(d), 1)) for d in differences]
+    groups = [*zip(differences, weights, strict=True), (np.concatenate(differences), np.concatenate(weights))]
+    tests = [_tests(d[:, m], w, draws, settings.seed) for d, w in groups for m in range(d.shape[1])]
+    table = table.join(pd.DataFrame(tests))
+    table.loc[table["difference"].isna(), ["sign_p", "permutation_p"]] = np.nan
+    for label, run in zip(("first", "second"), runs, strict=True):
+        ungraded = run.counts["ungraded"].copy()
+        ungraded.loc[OVERALL] = ungraded.sum()
+        table[f"{label}_ungraded"] = table["benchmark"].map(ungraded).fillna(0).astype("int64")
+    return table
+
+
+def _tests(difference: np.ndarray, weights: np.ndarray, draws: int, seed: int) -> dict[str, float | int | bool]:
+    signs = sign_test(difference)
+    flips = sign_flip_test(difference, weights, draws=draws, seed=seed)
+    return {
+        "ahead": signs.ahead,
+        "behind": signs.behind,
+        "level": signs.level,
+        "sign_p": signs.p,
+        "permutation_p": flips.p,
+        "permutation_exact": flips.exact,
+        "problems": len(difference),
+    }
+
+
+def _mean(problems: np.ndarray) -> np.ndarray:
+    """(M,): the mean over problems (P, M); NaN where there are none."""
+    return problems.mean(axis=0) if len(problems) else np.full(problems.shape[1], np.nan)
+
+
+def _with_overall(per_benchmark: Sequence[np.ndarray]) -> np.ndarray:
+    """(benchmarks + 1, ...): the benchmarks' values and, last, their mean."""
+    values = np.asarray(per_benchmark)
+    return np.concatenate([values, overall(values)[None]])
+
+
+def _intervals(benchmarks: Sequence[str], draws: dict[str, list[np.ndarray]], level: float) -> dict[str, np.ndarray]:
+    """Ends of both kinds of interval, (benchmarks + 1, M) each, from draws (n_boot, M) of each benchmark.
+
+    Draws of benchmarks are independent, so the mean over benchmarks of draw i is a draw of the overall value.
+    """
+    columns = {}
+    for over, per_benchmark in draws.items():
+        ends = [percentile_interval(draw, level) for draw in _with_overall(per_benchmark)]
+        columns[f"{over}_low"], columns[f"{over}_high"] = (np.array(side) for side in zip(*ends, strict=True))
+        without = [name for name, draw in zip(benchmarks, per_benchmark, strict=True) if np.isnan(draw).any()]
+        if without:
+            logger.warning(_NO_INTERVAL, ", ".join(without), over, _NEEDED[over])
+    return columns
+
+
+def _rows(benchmarks: Sequence[str], metrics: Sequence[str], columns: dict[str, np.ndarray]) -> pd.DataFrame:
+    """A row per benchmark (`overall` last) and metric, from columns (benchmarks + 1, M)."""
+    index = pd.MultiIndex.from_product([[*benchmarks, OVERALL], metrics], names=["benchmark", "metric"])
+    return pd.DataFrame({name: values.reshape(-1) for name, values in columns.items()}, index=index).reset_index()
+
+
+def _default_ks(samples: int) -> list[int]:
+    powers = [2**i for i in range(samples.bit_length()) if 2**i <= samples]
+    return sorted({*powers, samples})

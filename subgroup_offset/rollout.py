@@ -257,7 +257,7 @@ class StrategyAgentLoopWorker(_AgentLoopWorkerTQ):
     async def _tokenize(self, messages: list[Message]) -> list[int]:
         return await asyncio.to_thread(self._tokens.build_initial_tokens, messages, tools=self._tool_schemas or None)
 
-    async def _generate_candidate(self, prompt_ids: list[int], index: int) -> Candidate:
+    def _candidate_sampling_params(self, index: int) -> dict[str, Any]:
         sampling_params: dict[str, Any] = {
             "temperature": self._strategy.temperature,
             "top_p": self._strategy.top_p,
@@ -268,6 +268,10 @@ class StrategyAgentLoopWorker(_AgentLoopWorkerTQ):
         if self.rollout_config.full_determinism:
             # verl gives every request the same seed then, which would make all candidates one.
             sampling_params["seed"] = self.rollout_config.seed + index
+        return sampling_params
+
+    async def _generate_candidate(self, prompt_ids: list[int], index: int) -> Candidate:
+        sampling_params = self._candidate_sampling_params(index)
         output = await self.llm_client.generate(
             request_id=uuid4().hex, prompt_ids=prompt_ids, sampling_params=sampling_params
         )

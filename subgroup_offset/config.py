@@ -138,6 +138,8 @@ class SubgroupConfig:
     partition_field: str | None = None
     #: Of ``partition: length`` and ``turns``: quantile buckets inside the prompt's group, at least 2.
     partition_buckets: int = 2
+    #: What these settings are called in a run's name and in reports (the configs' names). Changes nothing else.
+    name: str | None = None
     strategy: StrategyConfig = field(default_factory=StrategyConfig)
 
     def __post_init__(self) -> None:
@@ -151,6 +153,7 @@ class SubgroupConfig:
         _require_bool("algorithm.subgroup.shuffle_offsets", self.shuffle_offsets)
         _require_int("algorithm.subgroup.seed", self.seed)
         _require_int("algorithm.subgroup.partition_buckets", self.partition_buckets, minimum=2)
+        _require_text("algorithm.subgroup.name", self.name, "what the run is called")
         _require_text("algorithm.subgroup.partition_field", self.partition_field, "the field's name")
         if not isinstance(self.partition, str):
             raise ConfigError(f"algorithm.subgroup.partition={self.partition!r} is not a name: use strategy, for one.")

@@ -26,13 +26,13 @@ from verl.experimental.agent_loop import AgentLoopOutput
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
-from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from subgroup_offset.config import SubgroupConfig
 from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.metrics import STEP_METRICS
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
 from subgroup_offset.preflight import check_run
+from subgroup_offset.prompt_tokens import initial_tokens
 from subgroup_offset.routing import RoutedClient, routed
 from subgroup_offset.strategy import load_templates
 from subgroup_offset.strategy.prompts import Message
@@ -85,16 +85,8 @@ class StrategyAgentLoopWorker(_AgentLoopWorkerTQ):
             self._partition = make_partition(subgroup.partition, subgroup.partition_field, subgroup.partition_buckets)
         self._prompts: dict[str, _PromptState] = {}
         self._drained = Drained()
-        # The builder every agent loop uses, so that lengths here are the lengths there.
-        self._tokens = create_continuous_token_builder(
-            self.tokenizer,
-            hf_model_type=self.hf_model_type,
-            chat_template_kwargs=self.config.data.get("apply_chat_template_kwargs", {}),
-            mm_processor_kwargs=self.mm_processor_kwargs,
-            processor=self.processor,
-        )
+        self._initial_tokens = initial_tokens(self)
         self._special_ids = frozenset(self.tokenizer.all_special_ids)
-        self._tool_schemas = [t.tool_schema.model_dump(exclude_unset=True, exclude_none=True) for t in self.tools]
         self._stage = StrategyStage(
             subgroup,
             load_templates(subgroup.strategy),
@@ -255,7 +247,7 @@ class StrategyAgentLoopWorker(_AgentLoopWorkerTQ):
         return f"{uid}/{slot}" if self._strategy.affinity == "subgroup" and slot is not None else uid
 
     async def _tokenize(self, messages: list[Message]) -> list[int]:
-        return await asyncio.to_thread(self._tokens.build_initial_tokens, messages, tools=self._tool_schemas or None)
+        return await asyncio.to_thread(self._initial_tokens, messages)
 
     def _candidate_sampling_params(self, index: int) -> dict[str, Any]:
         sampling_params: dict[str, Any] = {

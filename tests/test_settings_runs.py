@@ -38,10 +38,21 @@ def train(toy: Path, directory: Path, *overrides: str, steps: int = 1) -> list[d
     return [step.metrics for step in run.wait(timeout=600)]
 
 
+#: Replicas of their own beside the trainer's, with weights through the CPU's checkpoint engine.
+SEPARATE_ASYNC = [
+    "trainer.v1.trainer_mode=separate_async",
+    "trainer.v1.separate_async.parameter_sync_step=1",
+    "ray_kwargs.ray_init.num_gpus=2",
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=tcp_store",
+    "actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module=subgroup_offset.cpu.checkpoint_engine",
+]
+
+
 def records_of(directory: Path) -> list[PromptRecord]:
-    records = read_records(directory / "strategy" / "1.jsonl")
-    assert len(records) == PROMPTS
-    return records
+    """Of all prompts that had ended when the last step was logged; asynchronous modes work ahead."""
+    return [r for path in sorted((directory / "strategy").glob("*.jsonl")) for r in read_records(path)]
 
 
 def test_paired_sampling(toy, tmp_path):
@@ -56,6 +67,7 @@ def test_paired_sampling(toy, tmp_path):
     # Two calls for the two pairs that four slots hold: now and then one of them fails.
     (metrics,) = train(toy, tmp_path, *settings, "algorithm.subgroup.strategy.num_candidates=2")
     empty = usable = 0
+    assert len(records_of(tmp_path)) == PROMPTS
     for record in records_of(tmp_path):
         assert len(record.candidates) == 2
         for candidate in record.candidates:
@@ -75,9 +87,10 @@ def test_paired_sampling(toy, tmp_path):
     assert usable > 0
 
 
-def test_random_selection_with_subgroup_affinity(toy, tmp_path):
+def test_random_selection_with_subgroup_affinity_in_colocate_async(toy, tmp_path):
     key = "+algorithm.subgroup.strategy"
-    (metrics,) = train(toy, tmp_path, f"{key}.selection=random", f"{key}.affinity=subgroup", f"{key}.temperature=0.7")
+    settings = [f"{key}.selection=random", f"{key}.affinity=subgroup", f"{key}.temperature=0.7"]
+    steps = train(toy, tmp_path, *settings, "trainer.v1.trainer_mode=colocate_async", steps=2)
     differs, distances = False, []
     for record in records_of(tmp_path):
         usable = [c.previews[0] for c in record.candidates if c.previews is not None]
@@ -87,8 +100,14 @@ def test_random_selection_with_subgroup_affinity(toy, tmp_path):
         distances.append(sum(pairs) / len(pairs))
         differs |= kept != [usable[i] for i in select_previews(usable, K)]
     assert differs  # the diverse choice would have been another
-    assert metrics["strategy/jaccard_distance"] == pytest.approx(sum(distances) / PROMPTS)
-    assert metrics["strategy/failed_requests"] == 0
+    prompts = [m.get("strategy/prompts", 0) for m in steps]
+    assert sum(prompts) == len(distances) >= 2 * PROMPTS
+    logged = sum(m["strategy/jaccard_distance"] * n for m, n in zip(steps, prompts, strict=True) if n)
+    assert logged == pytest.approx(sum(distances))
+    for m in steps:
+        assert m.get("strategy/failed_requests", 0) == 0
+        assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_counted"] == PROMPTS * K * Z
+        assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K
 
 
 def single_stage_groups(directory: Path, step: int) -> list[list[Rollout]]:
@@ -111,13 +130,15 @@ def answer_of(text: str) -> int | str:
     return answer
 
 
-def test_partition_by_answer(toy, tmp_path):
-    """Single-stage rollouts, parted by what they are; no strategy stage."""
-    (metrics,) = train(toy, tmp_path, "+algorithm.subgroup.partition=answer")
-    assert "strategy/prompts" not in metrics and not (tmp_path / "strategy").exists()
-    expected = mean_subgroups(single_stage_groups(tmp_path, 1), answer_of)
-    assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(expected) and expected > 1
-    assert metrics["subgroup/abs_offset"] > 0
+def test_partition_by_answer_in_separate_async(toy, tmp_path):
+    """Single-stage rollouts, parted by what they are; no strategy stage. Two steps: weights go to the replicas once."""
+    steps = train(toy, tmp_path, "+algorithm.subgroup.partition=answer", *SEPARATE_ASYNC, steps=2)
+    assert not (tmp_path / "strategy").exists()
+    for number, metrics in enumerate(steps, 1):
+        assert "strategy/prompts" not in metrics
+        expected = mean_subgroups(single_stage_groups(tmp_path, number), answer_of)
+        assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(expected) and expected > 1
+        assert metrics["subgroup/abs_offset"] > 0
 
 
 def test_partition_of_a_users_own_which_tries_the_others(toy, tmp_path, monkeypatch):

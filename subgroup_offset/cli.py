@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from subgroup_offset.data.command import data
+from subgroup_offset.evaluation.grade_command import grade
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
@@ -61,6 +62,7 @@ def inspect(
 
 
 app.command("data")(data)
+app.command("grade")(grade)
 
 
 if __name__ == "__main__":

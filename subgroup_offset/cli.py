@@ -9,6 +9,7 @@ import typer
 
 from subgroup_offset.data.command import data
 from subgroup_offset.evaluation.grade_command import grade
+from subgroup_offset.reports.command import report
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
@@ -63,6 +64,7 @@ def inspect(
 
 app.command("data")(data)
 app.command("grade")(grade)
+app.command("report")(report)
 
 
 if __name__ == "__main__":

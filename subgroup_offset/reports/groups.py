@@ -1,0 +1,203 @@
+"""Runs that differ only in seed as one group, groups by model, and what each group is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from subgroup_offset.reports.differences import setting_differences
+from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method
+from subgroup_offset.reports.runs import Run
+from subgroup_offset.reports.settings import shown, subgroup_defaults
+
+_SHOWN_KEYS = 2
+
+
+@dataclass
+class Group:
+    """Runs of one method with the same settings, seeds aside."""
+
+    label: str
+    method: Method
+    runs: list[Run]
+    #: Number of its colour and dash in figures.
+    style: int = 0
+
+    @property
+    def seeds(self) -> int:
+        """How many runs."""
+        return len(self.runs)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """What a group is compared with."""
+
+    group: Group
+    #: Why it is not the same with lam = 0; empty if it is.
+    note: str
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A group and those that depart from it in one way."""
+
+    base: Group
+    #: What each changes, as in the paper's tables (``+ shuffle``, ``+ T=0.7``), and the group.
+    variants: tuple[tuple[str, Group], ...]
+
+
+@dataclass
+class ModelRuns:
+    """All groups of one model, in the order of the paper's Table 1."""
+
+    name: str
+    groups: list[Group]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Its runs, group by group."""
+        return [run for group in self.groups for run in group.runs]
+
+    def anchor(self, group: Group) -> Anchor | None:
+        """What Alignment and Contrast are compared with: the same settings with lam = 0, else the first group given.
+
+        Where lam = 0 was run with other settings only, it is the nearest of these.
+        """
+        if group.method.direction not in ("alignment", "contrast"):
+            return None
+        zeros = [other for other in self.groups if other.method.direction == "anchor"]
+        by_distance = sorted(zeros, key=lambda zero: len(_differing(group, zero) - {LAM, SHUFFLE}))
+        if by_distance:
+            nearest = by_distance[0]
+            other = sorted(_differing(group, nearest) - {LAM, SHUFFLE})
+            return Anchor(nearest, f"which also differs in {', '.join(other)}" if other else "")
+        first = min(self.groups, key=lambda g: g.runs[0].order)
+        return None if first is group else Anchor(first, "the first run given, for there is none with lam = 0")
+
+    def families(self) -> list[list[Group]]:
+        """Groups that differ only in lam, sorted by it, at least two with lam = 0 among them, or three."""
+        families: list[list[Group]] = []
+        for group in self.groups:
+            if group.method.lam is None or group.method.shuffled:
+                continue
+            home = next((f for f in families if _differing(group, f[0]) <= {LAM}), None)
+            if home is None:
+                families.append([group])
+            else:
+                home.append(group)
+        families = [sorted(family, key=lambda g: g.method.lam or 0.0) for family in families]
+        return [f for f in families if len(f) > 2 or (len(f) == 2 and any(g.method.lam == 0 for g in f))]
+
+    def shuffle_ablations(self) -> list[Ablation]:
+        """Table 3: a group, and the same with shuffled offsets."""
+        return self._ablations(lambda base, other: other.method.shuffled and _differing(base, other) == {SHUFFLE})
+
+    def strategy_ablations(self) -> list[Ablation]:
+        """Table 4: a group, and those that sample or select their strategies otherwise."""
+
+        def departs(base: Group, other: Group) -> bool:
+            keys = _differing(base, other)
+            return (
+                bool(keys)
+                and all(key.startswith(STRATEGY) for key in keys)
+                and _departures(other) > _departures(base)
+                and base.method.strategy_based
+            )
+
+        return self._ablations(departs)
+
+    def headline(self) -> list[Group]:
+        """Groups of the main table: all but those that an ablation shows beside their base."""
+        ablations = [*self.shuffle_ablations(), *self.strategy_ablations()]
+        variants = {id(group) for ablation in ablations for _, group in ablation.variants}
+        return [group for group in self.groups if id(group) not in variants]
+
+    def _ablations(self, departs: Callable[[Group, Group], bool]) -> list[Ablation]:
+        found = []
+        for base in self.groups:
+            variants = [(_changed(base, other), other) for other in self.groups if departs(base, other)]
+            if variants:
+                found.append(Ablation(base, tuple(variants)))
+        return found
+
+
+def group_runs(runs: Sequence[Run]) -> list[ModelRuns]:
+    """All runs, grouped; models and, where nothing else decides, groups are in the order given."""
+    groups: list[Group] = []
+    for run in runs:
+        home = next((group for group in groups if _same_training(run, group.runs[0])), None)
+        if home is None:
+            groups.append(Group(run.method.label, run.method, [run]))
+        else:
+            home.runs.append(run)
+    models: dict[str, list[Group]] = {}
+    for group in groups:
+        models.setdefault(group.runs[0].model, []).append(group)
+    short = [members[0].runs[0].model_name for members in models.values()]
+    sections = [
+        ModelRuns(name if short.count(name) == 1 else path, sorted(members, key=_rank))
+        for name, (path, members) in zip(short, models.items(), strict=True)
+    ]
+    for section in sections:
+        _tell_apart(section.groups)
+        for style, group in enumerate(section.groups):
+            group.style = style
+    return sections
+
+
+def _rank(group: Group) -> tuple:
+    method = group.method
+    return (DIRECTIONS.index(method.direction), abs(method.lam or 0.0), method.shuffled, _departures(group))
+
+
+def _same_training(run: Run, other: Run) -> bool:
+    if run.configured is None or other.configured is None:
+        return False
+    return not setting_differences(run.configured, other.configured)
+
+
+def _differing(a: Group, b: Group) -> set[str]:
+    first, second = a.runs[0].configured, b.runs[0].configured
+    if first is None or second is None:
+        return {"(no config)"}
+    return set(setting_differences(first, second))
+
+
+def _departures(group: Group) -> int:
+    """How many settings of the strategy stage are not the default."""
+    settings = group.runs[0].settings
+    if settings is None:
+        return 0
+    defaults = subgroup_defaults()
+    return sum(key.startswith(STRATEGY) and settings.values.get(key) != defaults[key] for key in defaults)
+
+
+def _changed(base: Group, other: Group) -> str:
+    """``+ T=0.7`` for what another group changes."""
+    parts = []
+    values = other.runs[0].settings.values  # type: ignore[union-attr]
+    for key in sorted(_differing(base, other)):
+        name, value = key.rpartition(".")[2], shown(values.get(key))
+        parts.append({SHUFFLE: "shuffle", f"{STRATEGY}temperature": f"T={value}"}.get(key, f"{name}={value}"))
+        if name == "selection":
+            parts[-1] = value
+    return "+ " + ", ".join(parts)
+
+
+def _tell_apart(groups: Sequence[Group]) -> None:
+    """Add to equal labels what their groups differ in, or the runs' names where that is much."""
+    by_label: dict[str, list[Group]] = {}
+    for group in groups:
+        by_label.setdefault(group.label, []).append(group)
+    for same in by_label.values():
+        if len(same) == 1:
+            continue
+        keys = sorted({key for group in same for key in _differing(same[0], group)})
+        for group in same:
+            settings = group.runs[0].settings
+            if settings is None or len(keys) > _SHOWN_KEYS:
+                group.label += f" [{group.runs[0].name}]"
+            else:
+                values = (f"{key.rpartition('.')[2]}={shown(settings.values.get(key))}" for key in keys)
+                group.label += f" [{', '.join(values)}]"

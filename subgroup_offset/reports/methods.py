@@ -1,0 +1,111 @@
+"""What a run trained: the method's name from its composed config, in the paper's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from subgroup_offset.config import ESTIMATOR_NAME
+from subgroup_offset.reports.settings import SUBGROUP, Settings, shown, subgroup_defaults
+
+LAM = f"{SUBGROUP}.lam"
+SHUFFLE = f"{SUBGROUP}.shuffle_offsets"
+STRATEGY = f"{SUBGROUP}.strategy."
+MANAGER = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+MODEL = "actor_rollout_ref.model.path"
+_DEFAULTS = subgroup_defaults()
+# Last parts of a path that name no model: it is their parent that does.
+_PLAIN_NAMES = {"model", "huggingface", "hf", "actor"}
+
+#: In the order of the paper's Table 1, then what it does not have.
+DIRECTIONS = ("grpo", "anchor", "alignment", "contrast", "other")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method. Two runs of one method may still differ in other settings."""
+
+    #: One of :data:`DIRECTIONS`: plain GRPO, lam = 0, above 0, below 0; ``other``: another estimator, or no config.
+    direction: str
+    #: What it is called in tables.
+    label: str
+    #: None where there are no subgroups, or no config.
+    lam: float | None
+    shuffled: bool = False
+
+    @property
+    def strategy_based(self) -> bool:
+        """Whether there are subgroups whose offset the baseline takes in."""
+        return self.direction in ("anchor", "alignment", "contrast")
+
+
+def method_of(settings: Settings | None, fallback: str) -> Method:
+    """The method that a config makes.
+
+    The estimator, the agent loop manager, ``lam``, the partition and the settings of the strategy stage decide;
+    ``algorithm.subgroup.name`` does not, for a sweep over ``lam`` keeps the name of the config that it started from.
+
+    Args:
+        settings: the config; None where there is none.
+        fallback: what to call a run without a config.
+    """
+    estimator = settings and settings.get("algorithm.adv_estimator")
+    if settings is None or (estimator is None and LAM not in settings.values):
+        return Method("other", fallback, None)
+    if estimator not in (ESTIMATOR_NAME, None):
+        return Method("grpo" if estimator == "grpo" else "other", _foreign_label(settings, str(estimator)), None)
+    partition = settings.get(f"{SUBGROUP}.partition", "strategy")
+    if partition == "strategy" and estimator and not settings.get(MANAGER):
+        return Method("grpo", _plain_label(settings), None)
+    lam = settings.get(LAM, 0.0)
+    if not isinstance(lam, int | float):
+        return Method("other", f"{fallback} (lam={lam})", None)  # an interpolation that this machine cannot resolve
+    lam = float(lam)
+    shuffled = bool(settings.get(SHUFFLE, False)) and lam != 0
+    direction = "anchor" if lam == 0 else "alignment" if lam > 0 else "contrast"
+    label = "strategy_grpo" if lam == 0 else f"{direction} (lam={lam_text(lam)})"
+    return Method(direction, " ".join([label, *_partition(settings, partition), *_variants(settings)]), lam, shuffled)
+
+
+def lam_text(lam: float) -> str:
+    """``+0.3``, ``-0.3``, ``0``."""
+    return f"{lam:+g}" if lam else "0"
+
+
+def model_name(path: object) -> str:
+    """A model's short name from its path or its name on the hub."""
+    parts = [part for part in str(path).split("/") if part]
+    if not parts:
+        return str(path)
+    count = 2 if len(parts) > 1 and (parts[-1] in _PLAIN_NAMES or parts[-1].startswith("global_step_")) else 1
+    if "snapshots" in parts and (hub := [part for part in parts if part.startswith("models--")]):
+        return hub[-1].removeprefix("models--").replace("--", "/")
+    return "/".join(parts[-count:])
+
+
+def _plain_label(settings: Settings) -> str:
+    lam = settings.get(LAM, 0.0)
+    return f"grpo (lam={shown(lam)} without subgroups)" if lam else "grpo"
+
+
+def _foreign_label(settings: Settings, estimator: str) -> str:
+    return f"{estimator} on strategy rollouts" if settings.get(MANAGER) else estimator
+
+
+def _partition(settings: Settings, partition: str) -> list[str]:
+    if partition == "strategy":
+        return []
+    field = settings.get(f"{SUBGROUP}.partition_field")
+    return [f"by {partition}" if partition != "field" else f"by field {field}"]
+
+
+def _variants(settings: Settings) -> list[str]:
+    """What departs from the defaults in the ways of the paper's Tables 3 and 4."""
+    parts = []
+    if settings.get(SHUFFLE, False):
+        parts.append("+ shuffle")
+    temperature = settings.get(f"{STRATEGY}temperature", _DEFAULTS[f"{STRATEGY}temperature"])
+    if temperature != _DEFAULTS[f"{STRATEGY}temperature"]:
+        parts.append(f"+ T={shown(temperature)}")
+    if settings.get(f"{STRATEGY}selection", "diverse") != "diverse":
+        parts.append(f"+ {settings.get(f'{STRATEGY}selection')}")
+    return parts

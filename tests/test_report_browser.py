@@ -1,0 +1,186 @@
+"""The subgroup browser's data: which prompts, which rollouts, and that nothing is left out in silence."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_runs import PREVIEW, record, rollouts, write_lines, write_run
+
+from subgroup_offset.reports.browser import BrowserLimits, browser_data, cut
+from subgroup_offset.reports.dumps import DumpProblems, read_dump, within_bytes
+from subgroup_offset.reports.runs import load_runs
+
+
+@pytest.fixture
+def browse(tmp_path):
+    """The data of one run and what the run lacks."""
+
+    def make(limits=None, **arguments):
+        write_run(tmp_path / "run", **{"lam": -0.3, "steps": 2, **arguments})
+        return again(limits)
+
+    def again(limits=None):
+        (run,) = load_runs([tmp_path / "run"])
+        return browser_data([run], limits or BrowserLimits()), " ".join(item.what for item in run.missing)
+
+    make.again = again
+    return make
+
+
+@given(st.text(), st.integers(0, 50))
+def test_a_cut_text_says_how_much_is_left_out(text, limit):
+    head, left, tail = cut(text, limit)
+    assert len(head) + left + len(tail) == len(text)
+    assert text.startswith(head) and text.endswith(tail)
+    assert (head == text) if len(text) <= limit else (len(head) + len(tail) == limit and left > 0)
+
+
+def test_the_most_informative_prompts_of_every_step(browse):
+    data, _ = browse(BrowserLimits(prompts=2))
+    (run,) = data["runs"]
+    assert (run["name"], run["label"]) == ("run", "contrast (lam=-0.3)")
+    assert [(s["step"], s["total"]) for s in run["steps"]] == [(1, 6), (2, 6)]
+    # Spans are i / 4, at most 1: prompts 4 and 5, the first of equals first.
+    assert [[p["uid"] for p in s["prompts"]] for s in run["steps"]] == [
+        ["prompt14", "prompt15"],
+        ["prompt24", "prompt25"],
+    ]
+    prompt = run["steps"][0]["prompts"][0]
+    assert (prompt["span"], prompt["seconds"], prompt["problem"]) == (1.0, 1.5, ("Problem 4 of step 1", 0, ""))
+    assert [(s["slot"], s["successes"], s["rollouts"], s["reward"]) for s in prompt["slots"]] == [
+        (0, 4, 4, 1.0), (1, 0, 4, -1.0), (2, 0, 4, -1.0), (3, 0, 4, -1.0),
+    ]  # fmt: skip
+    assert [s["preview"] for s in prompt["slots"][:2]] == [None, PREVIEW.format(1)]
+    json.dumps(data, allow_nan=False)
+
+
+def test_rollouts_are_those_of_the_slot(browse):
+    data, missing = browse(BrowserLimits(prompts=6))
+    for step in data["runs"][0]["steps"]:
+        for prompt in step["prompts"]:
+            for slot in prompt["slots"]:
+                sessions = [rollout["session"] for rollout in slot["texts"]]
+                assert sessions == [4 * slot["slot"] + z for z in range(4)]
+                assert sum(rollout["score"] > 0 for rollout in slot["texts"]) == slot["successes"]
+                assert slot["texts"][0]["text"] == (f"an output of session {sessions[0]}", 0, "")
+    assert "dump" not in missing
+
+
+def test_texts_share_what_the_page_may_hold(browse):
+    # 2 steps x 5 prompts x 16 rollouts = 160 texts.
+    data, _ = browse(BrowserLimits(characters=160 * 100), text="x" * 200)
+    assert data["characters"] == 100
+    head, left, tail = data["runs"][0]["steps"][0]["prompts"][0]["slots"][0]["texts"][0]["text"]
+    assert (len(head), left, tail) == (60, 113, "x" * 27 + " of session 0")
+
+
+def test_runs_without_dumps_take_no_share_of_the_page(tmp_path):
+    paths = [write_run(tmp_path / "a", steps=1), write_run(tmp_path / "b", lam=0.3, steps=1, dumps=False)]
+    # 5 prompts x 16 rollouts of one step of one run.
+    assert browser_data(load_runs(paths), BrowserLimits(characters=80 * 90))["characters"] == 90
+
+
+def test_without_dumps_there_are_no_texts_and_it_is_said(browse):
+    data, missing = browse(dumps=False)
+    assert "Rollout texts for the subgroup browser." in missing
+    assert {step["note"] for step in data["runs"][0]["steps"]} == {"No rollout dump of this step."}
+
+
+def test_without_records_the_dump_gives_the_subgroups(browse):
+    data, missing = browse(records=False)
+    assert "subgroups are taken from the rollout dump" in missing
+    step = data["runs"][0]["steps"][1]
+    assert (step["total"], step["prompts"][0]["uid"], step["prompts"][0]["span"]) == (6, "prompt24", 1.0)
+    slots = step["prompts"][0]["slots"]
+    assert [(s["preview"], s["successes"], s["rollouts"]) for s in slots[:2]] == [
+        (None, 4, 4),
+        (PREVIEW.format(1), 0, 4),
+    ]
+    assert slots[3]["texts"][0]["session"] == 12
+    assert step["prompts"][0]["seconds"] is None
+
+
+def test_a_slot_without_any_rollout_keeps_its_place(browse, tmp_path):
+    browse(records=False, steps=1)
+    path = tmp_path / "run" / "rollouts" / "1.jsonl"
+    rows = [row for row in rollouts(1, 4, "x") if not 4 <= int(row["uid"].split("_")[1]) < 8]
+    write_lines(path, rows)
+    data, _ = browse.again()
+    slots = data["runs"][0]["steps"][0]["prompts"][0]["slots"]
+    assert [(s["slot"], s["rollouts"]) for s in slots] == [(0, 4), (1, 0), (2, 4), (3, 4)]
+    assert slots[2]["preview"] == PREVIEW.format(2)
+
+
+def test_neither_records_nor_dumps_is_said(browse):
+    data, missing = browse(records=False, dumps=False)
+    assert data is None
+    assert "Records of the strategy stage, and so its subgroups." in missing
+
+
+def test_plain_grpo_has_no_subgroups_and_lacks_none(browse):
+    data, missing = browse(lam=None)
+    assert data is None
+    assert "strategy" not in missing
+
+
+def test_half_written_files_are_read_as_far_as_they_go(browse, tmp_path):
+    browse()
+    for folder, cut_line in (("strategy", '{"step": 2, "uid"'), ("rollouts", '{"input": "prompt24 '), ("strategy", "")):
+        with (tmp_path / "run" / folder / "2.jsonl").open("a") as file:
+            file.write(cut_line)
+    data, missing = browse.again()
+    assert data["runs"][0]["steps"][1]["total"] == 6
+    assert "In the rollout dumps: a half-written last line." in missing
+
+
+def test_a_broken_record_is_said_and_the_other_steps_stay(browse, tmp_path):
+    browse()
+    write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [{"no": "record"}, record(1, 0)])
+    data, missing = browse.again()
+    assert [step["step"] for step in data["runs"][0]["steps"]] == [2]
+    assert "Strategy records of step 1" in missing and "line 1" in missing
+
+
+def test_dumps_over_the_limit_are_not_read_and_it_is_said(browse, tmp_path):
+    browse(steps=6)
+    sizes = [path.stat().st_size for path in (tmp_path / "run" / "rollouts").iterdir()]
+    data, _ = browse.again(BrowserLimits(dump_bytes=3 * max(sizes)))
+    notes = {step["step"]: step["note"] for step in data["runs"][0]["steps"]}
+    assert {step for step, note in notes.items() if not note} == {2, 4, 6}
+    assert "was not read" in notes[1]
+    for path in (tmp_path / "run" / "strategy").iterdir():
+        path.unlink()
+    data, _ = browse.again(BrowserLimits(dump_bytes=max(sizes)))
+    steps = data["runs"][0]["steps"]
+    assert [(s["step"], s["total"]) for s in steps if s["total"] is not None] == [(6, 6)]
+    assert all("was not read" in s["note"] for s in steps[:-1])
+
+
+def test_only_wanted_rows_are_decoded_and_odd_ones_counted(tmp_path):
+    rows = [*rollouts(1, 1, "x"), {**rollouts(1, 2, "x")[0], "uid": "pad_0_0"}, {"output": "", "input": "", "score": 1}]
+    write_lines(tmp_path / "1.jsonl", [*rows, {"uid": "prompt11_1_0"}])
+    problems = DumpProblems()
+    found = list(read_dump(tmp_path / "1.jsonl", {"prompt11"}, problems))
+    assert len(found) == 16 and {row.prompt for row in found} == {"prompt11"}
+    assert problems == DumpProblems(unreadable=1)
+    list(read_dump(tmp_path / "1.jsonl", None, problems))
+    assert problems == DumpProblems(unreadable=2, without_uid=1)
+    assert "2 lines that are no rollout, 1 rows without a uid" in problems.text()
+
+
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(0, 500))
+def test_chosen_steps_fit_and_hold_the_last(sizes, limit):
+    class File:
+        def __init__(self, size):
+            self.st_size = size
+
+        def stat(self):
+            return self
+
+    chosen = within_bytes({i: File(size) for i, size in enumerate(sizes)}, limit)
+    assert sum(sizes[i] for i in chosen) <= limit
+    if sizes[-1] <= limit:
+        assert len(sizes) - 1 in chosen
+    if sum(sizes) <= limit:
+        assert len(chosen) == len(sizes)

@@ -1,0 +1,64 @@
+"""The config of a run, composed and checked as ``python -m verl.trainer.main_ppo`` would."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from subgroup_offset.doctor.findings import CLUSTER, Collector, Finding
+
+VERL_CONFIGS = "verl.trainer.config"
+
+
+def compose_run(name: str, directory: Path | None, overrides: Sequence[str]) -> Any:
+    """Compose a config of ``main_ppo``.
+
+    Args:
+        name: ``--config-name``.
+        directory: ``--config-dir``: more configs, as Hydra adds them.
+        overrides: Hydra's overrides.
+
+    Raises:
+        Exception: Hydra's, for a config or override that is not right.
+    """
+    from hydra import compose, initialize_config_dir, initialize_config_module
+
+    overrides = list(overrides)
+    if directory is not None and (directory / f"{name.removesuffix('.yaml')}.yaml").is_file():
+        # Hydra looks for the primary config in the first place only when it is asked from Python.
+        overrides.append(f"hydra.searchpath=[pkg://{VERL_CONFIGS}]")
+        with initialize_config_dir(str(directory.resolve()), version_base=None):
+            return compose(name, overrides=overrides)
+    if directory is not None:
+        overrides.append(f"hydra.searchpath=['file://{directory.resolve()}']")
+    with initialize_config_module(VERL_CONFIGS, version_base=None):
+        return compose(name, overrides=overrides)
+
+
+def validate(config: Any) -> list[Finding]:
+    """Run verl's checks of a config and ours (:mod:`subgroup_offset.preflight`), as the run's start would."""
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    from subgroup_offset.preflight import check_run
+
+    found = Collector("config", CLUSTER)
+    try:
+        # What verl says about a config that is right, the run itself will say.
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+        check_run(config)
+    except Exception as error:  # verl's checks raise what they like, AssertionError included
+        refused(found, error)
+    return list(found.cell("").findings)
+
+
+def refused(found: Collector, error: Exception) -> None:
+    """A finding for a config that cannot be composed, read or used."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    found.error(f"the run's config is refused: {text}", "correct the setting that it names")

@@ -1,0 +1,144 @@
+"""Samples on disk: written one at a time as they finish, read again by whoever goes on or grades.
+
+A file is a JSON object a line, with the columns :data:`COLUMNS` and what else was known. Each process that writes has a
+file of its own, which it only ever appends to: a stop, in whatever way, costs at most the line that was being written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
+
+logger = logging.getLogger(__name__)
+
+COLUMNS = ("benchmark", "problem", "replica", "sample", "response", "reference")
+"""What each line has: which sample it is (see :class:`~subgroup_offset.evaluation.plan.SampleKey`), the whole text that
+the model answered, and the reference answer. verl's runs add ``prompt_tokens``, ``response_tokens``, ``truncated``
+(whether the response was cut off at its length limit), ``reward`` (the training reward) and ``reward_correct`` (its
+verdict, or null)."""
+
+
+class SampleWriter:
+    """Appends samples to a file of this process alone.
+
+    Args:
+        directory: made where it is missing; the file is made with the first sample.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}.jsonl"
+        self._file: int | None = None
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append one sample; if that fails (a full disk), the file ends as it did before."""
+        # Half a surrogate pair, which UTF-8 does not have, becomes the escape by which JSON has it.
+        line = (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        before = os.fstat(self._file).st_size
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError:
+            os.ftruncate(self._file, before)
+            raise
+
+    def sync(self) -> None:
+        """Have everything on the disk itself, where it outlives the machine."""
+        if self._file is not None:
+            os.fsync(self._file)
+
+
+def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any]]]:
+    """All samples in the ``.jsonl`` files of a directory, each once, with their rows; or those of one file.
+
+    An unfinished last line is what a stop leaves: it is left out. Of a sample that two files have (a writer was cut off
+    from its run and finished after the next had begun) the first counts. Both are counted in a warning.
+
+    Raises:
+        EvaluationError: for a line that is no sample, or repeats one of its file, with its place.
+    """
+    files = sorted(directory.glob("*.jsonl")) if directory.is_dir() else [directory]
+    seen: dict[SampleKey, Path] = {}
+    unfinished = repeated = 0
+    for path in files:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.endswith(b"\n") and not _is_json(line):
+                    unfinished += 1
+                    continue
+                if not line.strip():
+                    continue
+                key, row = _parse(line, f"{path}, line {number}")
+                if seen.get(key) == path:
+                    raise EvaluationError(f"{path}, line {number}: repeats a sample of this file, {tuple(key)}.")
+                if key in seen:
+                    repeated += 1
+                    continue
+                seen[key] = path
+                yield key, row
+    if unfinished:
+        logger.warning("%s: %d unfinished lines, which a stop has left, are left out.", directory, unfinished)
+    if repeated:
+        logger.warning("%s: %d samples are there more than once; the first counts.", directory, repeated)
+
+
+class SampleCounter:
+    """Counts the samples in a directory while they are written; looks at what is new only.
+
+    Args:
+        directory: of the writers' files.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._read: dict[Path, int] = {}
+        self._lines = 0
+
+    def count(self) -> int:
+        """Complete lines so far."""
+        for path in self._directory.glob("*.jsonl"):
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                while chunk := file.read(1 << 20):
+                    self._lines += chunk.count(b"\n")
+                self._read[path] = file.tell()
+        return self._lines
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse(line: bytes, where: str) -> tuple[SampleKey, dict[str, Any]]:
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except ValueError as error:
+        raise EvaluationError(f"{where}: no JSON ({error}): remove the line, and its sample is missing.") from None
+    if not isinstance(row, dict):
+        raise EvaluationError(f"{where}: no JSON object, but {type(row).__name__}.")
+    absent = [column for column in COLUMNS if column not in row]
+    if absent:
+        have = ", ".join(row) or "none"
+        raise EvaluationError(f"{where}: no {absent[0]!r}: each line needs {', '.join(COLUMNS)} (it has {have}).")
+    for column in ("benchmark", "problem", "response", "reference"):
+        if not isinstance(row[column], str):
+            raise EvaluationError(f"{where}: {column}={row[column]!r} is no text.")
+    for column in ("replica", "sample"):
+        value = row[column]
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise EvaluationError(f"{where}: {column}={value!r} is no number: count from 0.")
+    return SampleKey(row["benchmark"], row["problem"], row["replica"], row["sample"]), row

@@ -1,0 +1,68 @@
+"""Measure the prompts of an evaluation before anything is started: verl cuts a longer one from the left with a warning
+only, and the problem with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from subgroup_offset.evaluation.plan import EvaluationError, Problem
+
+
+def check_prompts(config: Any, problems: Sequence[Problem]) -> int:
+    """Tokenize all prompts as the run's agent loops will.
+
+    Args:
+        config: the whole config of the run.
+        problems: of the evaluation.
+
+    Returns:
+        The length of the longest one, in tokens.
+
+    Raises:
+        EvaluationError: if a prompt is longer than ``data.max_prompt_length``, or the context too short for it and
+            ``data.max_response_length``: the engine would then shorten responses by itself.
+    """
+    from verl.utils.config import omega_conf_to_dataclass
+
+    from subgroup_offset.prompt_tokens import initial_tokens
+
+    model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
+    tokenize = initial_tokens(
+        SimpleNamespace(
+            config=config,
+            tokenizer=model.tokenizer,
+            processor=model.processor,
+            tools=[],
+            hf_model_type=getattr(model.hf_config, "model_type", None),
+            mm_processor_kwargs=config.data.get("mm_processor_kwargs", {}),
+        )
+    )
+    lengths = [len(tokenize([{"role": r, "content": c} for r, c in problem.prompt])) for problem in problems]
+    longest = max(lengths)
+    limit, response = config.data.max_prompt_length, config.data.max_response_length
+    long = [problem for problem, length in zip(problems, lengths, strict=True) if length > limit]
+    if long:
+        raise EvaluationError(
+            f"{len(long)} of {len(problems)} prompts are longer than {limit} tokens, {long[0].id} for one, and the "
+            f"longest has {longest}: set --max-prompt-length to at least {longest}."
+        )
+    context = config.actor_rollout_ref.rollout.max_model_len
+    if longest + response > context:
+        raise EvaluationError(
+            f"actor_rollout_ref.rollout.max_model_len={context} is less than the longest prompt, {longest} tokens, and "
+            f"--max-response-length {response} together: leave it out, or set it to {longest + response} or above."
+        )
+    positions = _positions(model.hf_config)
+    if positions is not None and context > positions:
+        raise EvaluationError(
+            f"The model has a context of {positions} tokens (max_position_embeddings), and {context} are asked for: "
+            f"--max-prompt-length (at least {longest}) and --max-response-length together must not be more."
+        )
+    return longest
+
+
+def _positions(hf_config: Any) -> int | None:
+    own = getattr(hf_config, "max_position_embeddings", None)
+    return own or getattr(getattr(hf_config, "text_config", None), "max_position_embeddings", None)

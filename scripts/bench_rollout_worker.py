@@ -24,7 +24,7 @@ from subgroup_offset.rollout import StrategyAgentLoopManager, StrategyAgentLoopW
 from subgroup_offset.strategy.stage import Plan
 from subgroup_offset.strategy.stats import StageStats
 
-#: Without a strategy stage; with a barrier over the batch between the stages; as the package does; and other affinities.
+#: Without a strategy stage; with a barrier over the batch between the stages; as the package does; other affinities.
 WAYS = ("single", "barrier", "package", "none", "subgroup", "prompt")
 VARIABLE = "BENCH_WORKLOAD"
 

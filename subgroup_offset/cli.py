@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from subgroup_offset.data.command import data
+from subgroup_offset.doctor.command import doctor
+from subgroup_offset.evaluation.eval_command import evaluate
 from subgroup_offset.evaluation.grade_command import grade
 from subgroup_offset.reports.command import report
 
@@ -63,6 +65,8 @@ def inspect(
 
 
 app.command("data")(data)
+app.command("doctor")(doctor)
+app.command("eval")(evaluate)
 app.command("grade")(grade)
 app.command("report")(report)
 

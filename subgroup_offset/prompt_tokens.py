@@ -34,8 +34,8 @@ def _by_chat_template(
     tokenizer: Any, template_kwargs: Any, tools: list[dict[str, Any]] | None
 ) -> Callable[[list[Message]], list[int]]:
     """verl 0.9.0, whose agent loops call the chat template themselves."""
-    from verl.utils.tokenizer.chat_template import apply_chat_template
     from verl.utils.tokenizer import normalize_token_ids
+    from verl.utils.tokenizer.chat_template import apply_chat_template
 
     def tokenize(messages: list[Message]) -> list[int]:
         rendered = apply_chat_template(

@@ -123,7 +123,7 @@ class TrainingRun:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_hear_interrupts,
+                preexec_fn=hear_interrupts,
             )
 
     @property
@@ -219,8 +219,8 @@ class TrainingRun:
         psutil.wait_procs(self._family, timeout=_GRACE_SECONDS)
 
 
-def _hear_interrupts() -> None:
-    """A shell's background job ignores SIGINT, and so would everything it starts."""
+def hear_interrupts() -> None:
+    """For a new process: a shell's background job ignores SIGINT, and so would everything it starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from subgroup_offset.launch import hear_interrupts
+
 TESTS = Path(__file__).resolve().parent
 PROGRAM = "sweep_program"
 
@@ -29,7 +31,14 @@ class Workplace:
 
     def start(self, *overrides: str, **kwargs: Any) -> subprocess.Popen:
         env = {**os.environ, "PYTHONPATH": str(TESTS)}
-        kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env, **kwargs}
+        kwargs = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            "env": env,
+            "preexec_fn": hear_interrupts,
+            **kwargs,
+        }
         return subprocess.Popen(self.command(*overrides), cwd=self.root, **kwargs)
 
     def run(self, *overrides: str) -> subprocess.CompletedProcess:

@@ -22,6 +22,7 @@ from subgroup_offset.evaluation.checkpoint import TRACKER
 from subgroup_offset.evaluation.generations import SampleCounter, read_generations
 from subgroup_offset.evaluation.problems import BENCHMARKS, read_problems
 from subgroup_offset.evaluation.samples import OVERALL, read_samples
+from subgroup_offset.launch import hear_interrupts
 
 PROGRAM = "import typer; from subgroup_offset.evaluation.eval_command import evaluate; typer.run(evaluate)"
 SAMPLES = 2
@@ -60,7 +61,7 @@ def test_four_benchmarks_cut_off_and_resumed(run, shared_data, tmp_path):
     # Few sequences at once, so that there is a middle to cut.
     started = command(run, data, "actor_rollout_ref.rollout.max_num_seqs=8")
     with (tmp_path / "first.txt").open("w") as output:
-        first = subprocess.Popen(started, stdout=output, stderr=subprocess.STDOUT)
+        first = subprocess.Popen(started, stdout=output, stderr=subprocess.STDOUT, preexec_fn=hear_interrupts)
         counter = SampleCounter(samples)
         while counter.count() < TOTAL // 10:
             assert first.poll() is None, (tmp_path / "first.txt").read_text()

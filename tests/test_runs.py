@@ -50,7 +50,7 @@ def contrast_overrides(toy: Path, directory: Path) -> list[str]:
         *toy_overrides(toy, PROMPTS),
         f"trainer.rollout_data_dir={directory}/rollouts",
         f"trainer.validation_data_dir={directory}/validation",
-        f"trainer.default_local_dir={directory}/checkpoints",
+        f"trainer.total_training_steps={STEPS}",
         "actor_rollout_ref.rollout.val_kwargs.n=2",
     ]
 
@@ -58,8 +58,7 @@ def contrast_overrides(toy: Path, directory: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def contrast(toy, tmp_path_factory) -> Finished:
     directory = tmp_path_factory.mktemp("contrast")
-    ends = [f"trainer.total_training_steps={STEPS}", f"trainer.save_freq={STEPS}"]
-    run = TrainingRun(directory, [*contrast_overrides(toy, directory), *ends])
+    run = TrainingRun(directory, contrast_overrides(toy, directory))
     return Finished(directory, run.wait(timeout=800))
 
 
@@ -123,21 +122,6 @@ def test_validation_is_single_stage(contrast):
     assert contrast.validation and not any(
         k.startswith(("subgroup/", "strategy/")) for k in contrast.validation[0].metrics
     )
-
-
-def test_a_resumed_run_goes_on_with_the_same_subgroups(contrast, toy, tmp_path):
-    overrides = contrast_overrides(toy, contrast.directory)
-    overrides += [f"trainer.total_training_steps={STEPS + 1}", "trainer.resume_mode=auto"]
-    overrides += ["trainer.val_before_train=False"]
-    run = Finished(contrast.directory, TrainingRun(tmp_path, overrides).wait(timeout=800))
-    (step,) = run.training
-    m = step.metrics
-    assert step.step == STEPS + 1
-    assert m["subgroup/groups"] == PROMPTS
-    assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K
-    assert m["subgroup/rollouts_per_subgroup_min"] == m["subgroup/rollouts_per_subgroup_max"] == Z
-    assert m["strategy/usable_per_candidate"] > 0.85
-    assert {len(group) for group in run.rollouts(STEPS + 1).values()} == {K * Z}
 
 
 def test_a_stock_run_knows_nothing_of_us(toy, tmp_path):

@@ -34,7 +34,6 @@ def command(toy: Path) -> list[str]:
         "verl.trainer.main_ppo",
         "-m",
         *toy_overrides(toy, PROMPTS),
-        "hydra/launcher=subgroup_offset",
         f"algorithm.subgroup.lam={','.join(map(str, LAMS.values()))}",
         f"algorithm.subgroup.strategy.num_strategies={K}",
         f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}",
@@ -121,7 +120,10 @@ def test_every_job_trained_its_steps_with_its_own_settings(sweeps, job):
     directory = sweeps.directory / job
     steps = read_run_steps(directory)
     assert [s.step for s in steps] == list(range(1, STEPS + 1))
-    assert all(s.metrics["subgroup/rows_total"] == PROMPTS * K * Z for s in steps)
+    for m in (s.metrics for s in steps):  # the resumed steps' subgroups too
+        assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_total"] == PROMPTS * K * Z
+        assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K
+        assert m["subgroup/rollouts_per_subgroup_min"] == m["subgroup/rollouts_per_subgroup_max"] == Z
     config = yaml.safe_load((directory / "hydra" / ".hydra" / "config.yaml").read_text())
     assert config["algorithm"]["subgroup"]["lam"] == LAMS[job]
     assert config["trainer"]["experiment_name"] == f"toy-{job}"

@@ -1,8 +1,8 @@
 """Sweeps: every job of a Hydra multirun as a training process of its own, one after another.
 
-    python -m verl.trainer.main_ppo -m --config-name contrast hydra/launcher=subgroup_offset \\
-        algorithm.subgroup.lam=-0.3,0,0.3
+    python -m verl.trainer.main_ppo -m --config-name contrast algorithm.subgroup.lam=-0.3,0,0.3
 
+Configs other than this package's take ``hydra/launcher=subgroup_offset``, on the command line or in their defaults.
 Hydra's own launcher runs all jobs in one process: Ray stays initialised, and ``trainer.default_local_dir`` is the same
 for all, so that the second job resumes the first one's checkpoint and trains nothing.
 

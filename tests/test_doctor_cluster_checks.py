@@ -56,6 +56,12 @@ def test_versions_that_all_nodes_share_may_still_be_wrong():
     assert {f.node for f in found} == {"a", "b"}
 
 
+def test_source_files_are_not_compared_between_versions():
+    other = replace(versions(subgroup_offset="0.0.9"), code={"subgroup_offset": "bad", "verl": "beef"})
+    problem = only(findings(*pair(node("b", host=other, other="a")))).problem
+    assert problem == "subgroup-offset 0.0.9 where the driver has 0.1.0"
+
+
 def test_an_untried_verl_is_a_warning():
     new = versions(verl="0.9.7")
     found = findings(node("a", host=new), node("b", host=new, other="a"), context=replace(CONTEXT, driver=new))

@@ -79,8 +79,9 @@ def packages(node: NodeFacts, host: HostFacts, context: Context) -> Cell:
             found.warning(problem, f"install {package.name} {package.tried[-1]}, or run its tests first")
     for package, code in host.code.items():
         other = context.driver.code.get(package)
-        same_version = host.packages.get(package) == context.driver.packages.get(package)
-        if code and other and code != other and same_version:
+        name = package.replace("_", "-")
+        # Where the versions differ, that has been said.
+        if code and other and code != other and host.packages.get(name) == context.driver.packages.get(name):
             problem = f"the source files of {package} differ from the driver's, at the same version"
             found.error(problem, "bring both checkouts to one commit and install them again")
     verl = host.packages.get("verl")

@@ -13,7 +13,8 @@ from subgroup_offset.data.prepare import prepare
 from subgroup_offset.launch import TrainingRun
 from subgroup_offset.reports.prompt_table import read_rollouts
 
-PROMPTS = K = Z = 2
+PROMPTS = 1
+K = Z = 2
 
 
 #: Of the stock settings, those that are for machines with GPUs, or for a larger model.

@@ -83,7 +83,7 @@ def table_of(load: Workload, steps: list[LoggedStep]) -> pd.DataFrame:
 
 
 def report(load: Workload, frame: pd.DataFrame) -> str:
-    """Medians over the rounds, as Markdown-ready text; ratios are taken inside each round."""
+    """Medians over the rounds, as text; ratios are taken inside each round."""
     by_round = frame.pivot(index="round", columns="way", values="seconds")
     ratios = by_round.div(by_round[load.ways[0]], axis=0)
     summary = frame.groupby("way").median().loc[list(load.ways)].drop(columns="round")

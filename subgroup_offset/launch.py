@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from subgroup_offset.processes import hear_interrupts
+
 MAIN_PPO = ("-m", "verl.trainer.main_ppo")
 _POLL_SECONDS = 0.5
 _GRACE_SECONDS = 20.0
@@ -217,11 +219,6 @@ class TrainingRun:
             self._process.kill()
         self._process.wait()
         psutil.wait_procs(self._family, timeout=_GRACE_SECONDS)
-
-
-def hear_interrupts() -> None:
-    """For a new process: a shell's background job ignores SIGINT, and so would everything it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _parse_steps(lines: Iterable[bytes]) -> list[LoggedStep]:

@@ -29,7 +29,6 @@ VERSIONS = {
 assert set(VERSIONS) == {package.name for package in PACKAGES}
 
 HOST = HostFacts(
-    hostname="a",
     python="3.11.9",
     executable="/env/bin/python",
     cwd="/tmp/ray/cwd",
@@ -75,7 +74,7 @@ def node(name: str, host: HostFacts = HOST, other: str = "b", **changes) -> Node
         name=name,
         ray_gpus=8,
         ray_cpus=192,
-        host=replace(host, hostname=name),
+        host=host,
         stages=STAGES,
         models={MODEL: ModelFacts("directory", True, parameters=8 * 10**9, bytes=16 * 10**9, fingerprint="f00d")},
         data={DATA: DataFacts(rows=17000, columns=COLUMNS, fingerprint="da7a")},
@@ -105,9 +104,9 @@ def versions(**changes) -> HostFacts:
     return replace(HOST, packages={**VERSIONS, **{name.replace("_", "-"): v for name, v in changes.items()}})
 
 
-def pair(second: NodeFacts | None = None) -> list[NodeFacts]:
-    """Two nodes, the first of them the head."""
-    return [node("a", head=True), second or node("b", other="a")]
+def pair(**changes) -> list[NodeFacts]:
+    """Two nodes, the first of them the head; ``changes`` of the second."""
+    return [node("a", head=True), node("b", other="a", **changes)]
 
 
 def findings(*nodes: NodeFacts, context: Context = CONTEXT, dead: tuple = (), free: float = 16) -> tuple:

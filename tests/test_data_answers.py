@@ -114,7 +114,7 @@ def test_expressions():
     assert expression("$a$ and $b$") == "$a$ and $b$"
     assert expression("1,200") == "1,200"  # may be a list
     assert [expression(value) for value in (-3, -3.0, "-3", "-03.0", "-0", 0.5)] == ["-3", "-3", "-3", "-3", "0", "0.5"]
-    for value in ("two\nlines", "", None, math.nan, [1]):
+    for value in ("two\nlines", "", None, math.nan, [1], "\ud83d"):
         with pytest.raises(BadCell):
             expression(value)
 

@@ -1,6 +1,5 @@
 """`subgroup-offset data` on local files: formats, columns, errors, and what is on the disk afterwards."""
 
-import csv
 import json
 import subprocess
 import sys
@@ -23,7 +22,7 @@ def jsonl(path, rows):
 
 
 def json_array(path, rows):
-    path.write_text(json.dumps(rows, indent=1), "utf-8")
+    path.write_text(json.dumps(rows, indent=1), "utf-8-sig")
 
 
 def parquet(path, rows):
@@ -31,10 +30,7 @@ def parquet(path, rows):
 
 
 def csv_file(path, rows):
-    with path.open("w", newline="", encoding="utf-8-sig") as file:  # as spreadsheets save it
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    pd.DataFrame(rows).to_csv(path, index=False, encoding="utf-8-sig")  # as spreadsheets save it
 
 
 WRITERS = {".jsonl": jsonl, ".json": json_array, ".parquet": parquet, ".csv": csv_file}
@@ -257,8 +253,7 @@ def test_damaged_files(tmp_path, out, name):
     content, expected = DAMAGED[name]
     (tmp_path / name).write_bytes(content)
     message = failure(str(tmp_path / name), out)
-    assert str(tmp_path / name) in message
-    for part in expected:
+    for part in (str(tmp_path / name), *expected):
         assert part in message
 
 
@@ -300,6 +295,6 @@ def test_an_output_that_cannot_be_written(write, tmp_path, cli):
 
 def test_the_command_line_starts_without_anything_heavy():
     heavy = "{'torch', 'verl', 'ray', 'pandas', 'pyarrow', 'datasets', 'huggingface_hub', 'jinja2'}"
-    code = f"import sys, subgroup_offset.data.command; print({heavy} & set(sys.modules))"
+    code = f"import sys, subgroup_offset.cli; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

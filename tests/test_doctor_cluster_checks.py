@@ -35,13 +35,13 @@ from subgroup_offset.doctor.table import show
 
 
 def test_a_fault_shows_in_its_cell_and_nowhere_else():
-    report = judge(pair(node("b", other="a", skew=60.0)), (), CONTEXT, 16)
+    report = judge(pair(skew=60.0), (), CONTEXT, 16)
     levels = {(name, check): cell.level for name, row in report.cells.items() for check, cell in row.items()}
     assert {place for place, level in levels.items() if level} == {("b", "clock")}
 
 
 def test_a_node_without_answer_has_no_other_finding_of_its_own():
-    found = findings(*pair(node("b", error="gave no answer", paths={})))
+    found = findings(*pair(error="gave no answer", paths={}))
     assert {f.check for f in found if f.node == "b"} == {"ray"}
     # One node fewer than the run needs, and half of its GPUs.
     assert {f.check for f in found if f.node == "cluster"} == {"gpus"}
@@ -58,7 +58,7 @@ def test_versions_that_all_nodes_share_may_still_be_wrong():
 
 def test_source_files_are_not_compared_between_versions():
     other = replace(versions(subgroup_offset="0.0.9"), code={"subgroup_offset": "bad", "verl": "beef"})
-    problem = only(findings(*pair(node("b", host=other, other="a")))).problem
+    problem = only(findings(*pair(host=other))).problem
     assert problem == "subgroup-offset 0.0.9 where the driver has 0.1.0"
 
 
@@ -128,8 +128,8 @@ def test_a_relative_path_means_something_else_on_each_node():
 
 
 def test_a_node_that_wrote_but_could_not_look_is_told_from_one_that_saw_nothing():
-    assert "could not be tried" in only(findings(*pair(node("b", seen={})))).problem
-    assert "not the storage" in only(findings(*pair(node("b", seen={token("a"): False})))).problem
+    assert "could not be tried" in only(findings(*pair(seen={}))).problem
+    assert "not the storage" in only(findings(*pair(seen={token("a"): False}))).problem
 
 
 def test_relative_data_is_told_where_it_was_looked_for():
@@ -141,12 +141,12 @@ def test_relative_data_is_told_where_it_was_looked_for():
 
 def test_directories_that_need_not_be_shared_are_not_compared():
     private = expecting(directories=(Directory(SHARED, "trainer.rollout_data_dir", shared=False),))
-    assert findings(*pair(node("b", seen={token("a"): False})), context=private) == ()
+    assert findings(*pair(seen={token("a"): False}), context=private) == ()
 
 
 def test_files_of_code_and_datasets_of_ones_own():
     context = expecting(files=("/shared/reward.py",), data=(Data(DATA, columns=()),))
-    nodes = pair(node("b", other="a", data={DATA: DataFacts(rows=9, columns={"x": "int64"}, fingerprint="da7a")}))
+    nodes = pair(data={DATA: DataFacts(rows=9, columns={"x": "int64"}, fingerprint="da7a")})
     found = findings(replace(nodes[0], files={"/shared/reward.py": True}), nodes[1], context=context)
     assert only(found).problem == "/shared/reward.py cannot be read"
 
@@ -161,15 +161,21 @@ def test_files_of_code_and_datasets_of_ones_own():
     ],
 )
 def test_models_that_are_no_directories(facts, level, problem):
-    finding = only([f for f in findings(*pair(node("b", other="a", models={MODEL: facts}))) if f.check == "model"])
+    finding = only([f for f in findings(*pair(models={MODEL: facts})) if f.check == "model"])
     assert finding.level == level
     assert_matches(problem, finding.problem)
+
+
+def test_that_transformers_cannot_read_a_remote_model_is_no_fault():
+    unread = stages(tokenizers=Stage({MODEL: "OSError: no such directory"}))
+    (finding,) = findings(*pair(models={MODEL: ModelFacts("remote", True)}, stages=unread))
+    assert finding.level == "warning" and "remote storage" in finding.problem
 
 
 def test_the_driver_needs_the_plugin_version_to_name_it():
     context = Context(EXPECTED, versions(subgroup_offset=None), nodes=2)
     missing = replace(versions(subgroup_offset=None), plugins=(), importable=False)
-    found = [f for f in findings(*pair(node("b", host=missing, other="a")), context=context) if f.check == "plugin"]
+    found = [f for f in findings(*pair(host=missing), context=context) if f.check == "plugin"]
     assert only(found).fix == f"{HOST.executable} -m pip install subgroup-offset==VERSION"
 
 

@@ -167,7 +167,9 @@ def test_models_of_the_hub_are_looked_up_in_the_cache_only(monkeypatch, tmp_path
     assert look("hdfs://host/model").kind == "remote"
 
 
-ROWS = [{"prompt": [{"role": "user", "content": "1+1?"}], "data_source": "x", "reward_model": {"ground_truth": "2"}}]
+ROWS = [
+    {"prompt": [{"content": "1+1?" * 999, "role": "user"}], "data_source": "x", "reward_model": {"ground_truth": "2"}}
+]
 
 
 def test_data_files_of_every_kind_verl_reads(tmp_path):

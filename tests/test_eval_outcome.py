@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import typer
@@ -131,7 +130,7 @@ def test_samples_that_cannot_be_graded(tmp_path):
 def test_a_directory_in_use(tmp_path):
     from filelock import FileLock
 
-    source = Path(tmp_path / "mine.jsonl")
+    source = tmp_path / "mine.jsonl"
     source.write_text(json.dumps(rows()[0]) + "\n")
     (tmp_path / "out").mkdir()
     with FileLock(tmp_path / "out" / "evaluation.lock"):

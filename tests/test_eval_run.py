@@ -22,7 +22,7 @@ from subgroup_offset.evaluation.checkpoint import TRACKER
 from subgroup_offset.evaluation.generations import SampleCounter, read_generations
 from subgroup_offset.evaluation.problems import BENCHMARKS, read_problems
 from subgroup_offset.evaluation.samples import OVERALL, read_samples
-from subgroup_offset.launch import hear_interrupts
+from subgroup_offset.processes import hear_interrupts
 
 PROGRAM = "import typer; from subgroup_offset.evaluation.eval_command import evaluate; typer.run(evaluate)"
 SAMPLES = 2

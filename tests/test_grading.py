@@ -168,17 +168,18 @@ def reward():
 @pytest.mark.parametrize("name", sorted(ONLY_REWARDED | NOT_REWARDED))
 def test_the_training_reward_says_otherwise(name, reward, verdicts):
     response, reference, _ = CASES[name]
-    rewarded = reward(response, reference)
+    found = find_answer(response)
+    rewarded = reward(response, reference, found)
     assert rewarded.correct == (name in ONLY_REWARDED)
-    kind = disagreement(find_answer(response), verdicts[name], rewarded)
+    kind = disagreement(found, verdicts[name], rewarded)
     expected = {"far from the end": EARLIER, "only a box with spaces": BOX}.get(name, SPELLING)
     assert kind == (ONLY_REWARD + CASES[name][2] if name in ONLY_REWARDED else expected)
 
 
 def test_no_disagreement_where_both_say_the_same(reward):
     for response, reference, correct in (("Answer: 34", "34", True), ("Answer: 35", "34", False), ("", "34", False)):
-        verdict = Verdict(correct, "equal" if correct else "different")
-        assert disagreement(find_answer(response), verdict, reward(response, reference)) is None
+        verdict, found = Verdict(correct, "equal" if correct else "different"), find_answer(response)
+        assert disagreement(found, verdict, reward(response, reference, found)) is None
 
 
 def test_grading_imports_no_computer_algebra():

@@ -134,7 +134,7 @@ def test_the_file_itself_is_no_output(run, tmp_path):
     assert read(tmp_path / "1.jsonl") == ROWS
 
 
-def test_a_file_that_is_not_there(run, tmp_path):
+def test_a_file_that_is_not_there(tmp_path):
     app = typer.Typer()
     app.command()(grade)
     result = CliRunner().invoke(app, [str(tmp_path / "none.jsonl")])

@@ -145,6 +145,7 @@ def test_more_than_one_answer_is_never_the_reference():
                 for first, second in ((answer, other), (other, answer)):
                     for text in (first + separator + second, f"${first}${separator}${second}$"):
                         assert compare(text, answer).reason == "more than one answer", text
+    assert compare("(1,2] or (2,3]", "(1,2]").reason == "more than one answer"
 
 
 @pytest.mark.parametrize(
@@ -171,6 +172,11 @@ def test_no_number_is_undefined(text):
 def test_unfinished_formulas_are_no_mathematics(text):
     with pytest.raises(NotMathematics):
         normalize(text)
+
+
+@pytest.mark.parametrize("text", ["2^{3}!", "1/2(3)"])
+def test_what_may_be_read_in_two_ways_has_no_value(text):
+    assert rational(text) is None
 
 
 FRAGMENTS = [

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 from omegaconf import OmegaConf
+from preflight_configs import STOCK, changed
 from stock_gsm8k import GSM8K, as_overrides
 from verl.utils.config import validate_config
 
@@ -13,8 +14,6 @@ from subgroup_offset.paths import config_dir
 from subgroup_offset.preflight import MANAGER_NAME, check_run, findings
 
 METHODS = sorted(path.stem for path in (config_dir() / "subgroup_offset").glob("*.yaml"))
-STOCK = ["actor_rollout_ref.rollout.name=vllm", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1"]
-STOCK += ["actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1"]
 
 
 def validate(config):
@@ -38,14 +37,14 @@ def test_one_group_on_a_stock_run_sets_what_it_must_and_nothing_else(compose, sa
     assert said() == []
     direction = method.split("_")[0]
     assert config.algorithm.subgroup.lam == {"alignment": 0.3, "contrast": -0.3}.get(direction, 0.0)
-    changed = OmegaConf.to_container(config)
-    assert changed["algorithm"].pop("subgroup")["name"] == method
-    assert changed["algorithm"].pop("adv_estimator") == "grpo_subgroup"
-    manager = changed["actor_rollout_ref"]["rollout"]["agent"].pop("agent_loop_manager_class", None)
+    ours = OmegaConf.to_container(config)
+    assert ours["algorithm"].pop("subgroup")["name"] == method
+    assert ours["algorithm"].pop("adv_estimator") == "grpo_subgroup"
+    manager = ours["actor_rollout_ref"]["rollout"]["agent"].pop("agent_loop_manager_class", None)
     assert manager == (None if method == "grpo" else MANAGER_NAME)
-    assert changed["actor_rollout_ref"]["rollout"].pop("n") == 32
+    assert ours["actor_rollout_ref"]["rollout"].pop("n") == 32
     del stock["algorithm"]["adv_estimator"], stock["actor_rollout_ref"]["rollout"]["n"]
-    assert changed == stock
+    assert ours == stock
 
 
 @pytest.mark.parametrize("method", ["grpo", "strategy_grpo", "alignment", "contrast"])
@@ -92,23 +91,6 @@ def test_a_yaml_of_the_users_own_takes_a_method_as_a_line_of_its_defaults(tmp_pa
     assert (config.actor_rollout_ref.rollout.n, config.algorithm.subgroup.lam, said()) == (8, -0.3, [])
 
 
-@pytest.fixture(scope="module")
-def composed():
-    """Verl's default config with Contrast, composed once; ``composed(key=value, ...)`` is a changed copy."""
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        base = compose("contrast", STOCK)
-
-    def changed(changes):
-        config = base.copy()
-        for key, value in changes.items():
-            OmegaConf.update(config, key, value, force_add=True)
-        return config
-
-    return changed
-
-
 R, S = "actor_rollout_ref.rollout", "algorithm.subgroup"
 
 
@@ -118,7 +100,10 @@ R, S = "actor_rollout_ref.rollout", "algorithm.subgroup"
         ({f"{R}.n": 16}, r"rollout\.n=16 is not .* 4 \* 8: set .*n=32, or keep 16 .*rollouts_per_strategy=4\.$"),
         ({f"{R}.n": 5}, r"rollout\.n=5 is not .*n=32, or change .*num_strategies and .*rollouts_per_strategy to match"),
         ({"algorithm.adv_estimator": "grpo"}, r"adv_estimator=grpo cannot read the labels .*grpo_subgroup"),
-        ({"trainer.use_v1": False}, r"trainer\.use_v1=False runs verl's legacy trainer.*set trainer\.use_v1=True"),
+        (
+            {"trainer.use_v1": False},
+            r"use_v1=False runs verl's legacy trainer, without the TransferQueue .*: set .*True",
+        ),
         ({f"{S}.lam": "x"}, r"algorithm\.subgroup\.lam='x'"),
         ({f"{S}.lamda": 1}, r"algorithm\.subgroup\.lamda=1 .* algorithm\.subgroup\.lam\?"),
         ({f"{S}.name": 7}, r"algorithm\.subgroup\.name=7 is not text"),
@@ -135,9 +120,9 @@ R, S = "actor_rollout_ref.rollout", "algorithm.subgroup"
         ),
     ],
 )
-def test_contradictions_are_refused(composed, changes, message):
+def test_contradictions_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
-        validate(composed(changes))
+        validate(changed(changes))
 
 
 @pytest.mark.parametrize(
@@ -162,9 +147,9 @@ def test_contradictions_are_refused(composed, changes, message):
         ),
     ],
 )
-def test_settings_without_effect_are_said_once(composed, said, changes, message):
+def test_settings_without_effect_are_said_once(said, changes, message):
     for _ in range(2):
-        validate(composed(changes))
+        validate(changed(changes))
     (warning,) = said()
     assert message in warning
 
@@ -181,6 +166,6 @@ def test_runs_without_this_package_are_not_looked_at(compose, said):
     assert said() == []
 
 
-def test_a_users_own_manager_may_write_labels(composed, said):
-    check_run(composed({f"{R}.agent.agent_loop_manager_class": "my.Manager"}))
+def test_a_users_own_manager_may_write_labels(said):
+    check_run(changed({f"{R}.agent.agent_loop_manager_class": "my.Manager"}))
     assert said() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,16 +38,11 @@ class Run:
     subgroup: SubgroupConfig
 
 
-_configs: dict[tuple[str, ...], DictConfig] = {}
-
-
+@cache
 def composed(*overrides: str, name: str = "ppo_trainer") -> DictConfig:
     """The config of a command line; each is composed once."""
-    key = (name, *overrides)
-    if key not in _configs:
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            _configs[key] = compose(name, list(overrides))
-    return _configs[key].copy()
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose(name, list(overrides))
 
 
 def read(config: DictConfig) -> Run:

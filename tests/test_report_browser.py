@@ -124,9 +124,23 @@ def test_plain_grpo_has_no_subgroups_and_lacks_none(browse):
     assert "strategy" not in missing
 
 
+def test_only_strategies_are_taken_from_a_dump(browse):
+    data, missing = browse(lam=None, changes={"algorithm__subgroup__partition": "length"})
+    assert data is None
+    assert "Subgroups of partition=length in the browser" in missing
+
+
+def test_a_dump_without_uids_is_said(browse, tmp_path):
+    browse(records=False)
+    write_lines(tmp_path / "run" / "rollouts" / "1.jsonl", [{**rollouts(1, 1, "x")[0], "uid": None}])
+    data, missing = browse.again()
+    assert [step["step"] for step in data["runs"][0]["steps"]] == [2]
+    assert "1 rows without a uid" in missing
+
+
 def test_half_written_files_are_read_as_far_as_they_go(browse, tmp_path):
     browse()
-    for folder, cut_line in (("strategy", '{"step": 2, "uid"'), ("rollouts", '{"input": "prompt24 '), ("strategy", "")):
+    for folder, cut_line in (("strategy", '{"step": 2, "uid"'), ("rollouts", '{"input": "prompt24 ')):
         with (tmp_path / "run" / folder / "2.jsonl").open("a") as file:
             file.write(cut_line)
     data, missing = browse.again()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subgroup_offset.reports.differences import ABSENT, Configured, differences, setting_differences
-from subgroup_offset.reports.settings import kind, read_settings, shown, subgroup_defaults
+from subgroup_offset.reports.settings import Settings, kind, read_settings, shown, subgroup_defaults
 
 
 @pytest.fixture
@@ -123,8 +123,6 @@ def test_values_are_shown_so_that_they_cannot_be_mistaken(value, text):
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.one_of(st.none(), st.booleans(), st.integers(), st.text("x1 "))))
 def test_a_config_differs_from_itself_in_nothing_and_from_another_symmetrically(values):
-    from subgroup_offset.reports.settings import Settings
-
     one = Configured(Settings(values, values), Path("/nowhere"))
     other = Configured(Settings({**values, "d": 1}, {**values, "d": 1}), Path("/nowhere"))
     assert differences([one, one]) == []

@@ -81,10 +81,8 @@ def test_a_seed_that_is_behind_shortens_the_mean_and_the_label_says_so(model):
 
 
 def test_seeds_without_a_common_step_have_lines_of_their_own(model, tmp_path):
-    section = model(a={"lam": 0.3}, b={"lam": 0.3, "seed": 2})
-    run = section.groups[0].runs[1]
-    run.steps = [s for s in run.steps if s.step > 6]
-    write_lines(run.directory / "metrics.jsonl", [{"step": 9, "data": {"actor/entropy": 1.0}}])
+    model(a={"lam": 0.3}, b={"lam": 0.3, "seed": 2})
+    write_lines(tmp_path / "b" / "metrics.jsonl", [{"step": 9, "data": {"actor/entropy": 1.0}}])
     (section,) = group_runs(load_runs([tmp_path / "a", tmp_path / "b"]))
     found = lines(panel(figure_2(section, "0", 0.0), "policy entropy"))
     assert {label: list(line.x)[-1] for label, line in found.items()} == {
@@ -98,7 +96,7 @@ def test_validation_is_drawn_from_step_0(model):
     assert (list(line.x), list(line.y)) == ([0, 6], pytest.approx([30.0, 50.0]))
 
 
-def test_nothing_logged_is_no_figure(model, tmp_path):
+def test_nothing_logged_is_no_figure(model):
     section = model(zero={})
     section.groups[0].runs[0].steps = ()
     assert figure_2(section, "0", 0.5) is None

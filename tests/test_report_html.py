@@ -75,7 +75,7 @@ def tree(page):
     return Tree(page)
 
 
-def test_it_asks_for_nothing(page, tree):
+def test_it_asks_for_nothing(tree):
     assert not tree.having("link") and not tree.having("img") and not tree.having("iframe")
     for tag, attributes in tree.elements:
         for name in ("src", "href", "xlink:href", "data", "action", "srcset", "poster"):
@@ -92,7 +92,7 @@ def test_there_is_one_script_and_it_is_ours(page, tree):
     assert not any(name.startswith("on") for _, attributes in tree.elements for name in attributes)
 
 
-def test_hostile_text_is_text(page, tree):
+def test_hostile_text_is_text(tree):
     assert tree.texts["title"] == [EVIL] and EVIL in tree.texts["h1"]
     data = json.loads(tree.texts["script"][0])
     run = next(run for run in data["runs"] if run["name"] == "seed1<b>")
@@ -100,7 +100,6 @@ def test_hostile_text_is_text(page, tree):
     assert prompt["problem"][0] == EVIL
     assert prompt["slots"][1]["preview"].endswith(EVIL) and prompt["slots"][2]["subgroup"] == EVIL
     assert prompt["slots"][0]["texts"][0]["text"][0] == f"{EVIL} of session 0"
-    assert "49" not in tree.texts["title"]
 
 
 def test_ids_are_unique_and_targets_exist(tree):

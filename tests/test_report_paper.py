@@ -40,12 +40,6 @@ def printed(line):
     return [(float(value), _ARROWS.get(mark, ""), bool(bold)) for bold, value, mark in re.findall(pattern, line)]
 
 
-def line_of(text, table, start, nth=0):
-    """The nth line that begins so, of those before a table's caption."""
-    before = text[: text.index(f"Table {table}:")]
-    return [line for line in before.splitlines() if line.startswith(start)][nth]
-
-
 @pytest.mark.parametrize(("model", "nth"), [("Qwen3-8B-Base", 0), ("Olmo3-7B-Base", 1)])
 @pytest.mark.parametrize("method", ["GRPO", "Strategy-GRPO", "Alignment", "Contrast"])
 def test_table_1(text, model, nth, method):

@@ -5,7 +5,7 @@ from report_runs import graded, validation, write_lines, write_run
 
 from subgroup_offset.reports.browser import BrowserLimits
 from subgroup_offset.reports.chapters import make_document
-from subgroup_offset.reports.grid import Folded, Prose, Table, arrow, ranks
+from subgroup_offset.reports.grid import Figure, Folded, Prose, Table, arrow, ranks
 from subgroup_offset.reports.missing import grouped
 from subgroup_offset.reports.runs import load_runs
 from subgroup_offset.reports.scores import Column, validation_history
@@ -106,7 +106,7 @@ def test_evaluations_with_other_settings_are_said_to_be_so(tmp_path):
     assert [texts(r.cells) for r in found.rows] == [["step", "6", "5"]]
 
 
-def test_runs_that_cannot_be_paired_are_said(chapters, tmp_path):
+def test_runs_that_cannot_be_paired_are_said(tmp_path):
     write_run(tmp_path / "zero", pass_rate=0.5)
     write_run(tmp_path / "a", lam=-0.3)
     write_lines(tmp_path / "a" / "evaluation" / "graded.jsonl", graded(0.5, problems=4))
@@ -174,16 +174,28 @@ def test_the_ablations_are_tables_3_and_4(chapters):
     assert not [r for r in table(made["main"], "Main results").rows if "shuffle" in r.cells[0].text]
 
 
-def test_a_missing_benchmark_takes_the_mean_away(chapters, tmp_path):
+def test_a_missing_benchmark_takes_the_mean_away(tmp_path):
     write_run(tmp_path / "zero", pass_rate=0.5)
     write_run(tmp_path / "a", lam=-0.3)
     half = [sample for sample in graded(0.5) if sample["benchmark"] == "aime24"]
     write_lines(tmp_path / "a" / "evaluation" / "graded.jsonl", half)
     runs = load_runs([tmp_path / "zero", tmp_path / "a"])
     document = make_document(runs, "t", LIMITS, 0.0)
-    found = table(next(c for c in document.chapters if c.id == "main"), "Main results")
+    main = next(c for c in document.chapters if c.id == "main")
+    found = table(main, "Main results")
     assert texts(row(found, "contrast (lam=-0.3)"))[1:] == ["50.0", "60.0", "–", "–", "–", "–"]
     assert any("Benchmarks hmmt25" in item.what for item in runs[1].missing)
+    (figure,) = [block for block in main.blocks if isinstance(block, Figure)]
+    assert [line.label for line in figure.panels[0].series] == ["strategy_grpo"]
+    names = [r.cells[0].text for r in table(main, "evaluations in full").rows]
+    assert names.count("mean over benchmarks, pass@1") == 1  # of the run that has both
+
+
+def test_runs_without_scores_make_no_tables_of_lam_and_ablations(chapters):
+    shuffled = {"lam": 0.3, "accuracy": None, "changes": {"algorithm__subgroup__shuffle_offsets": True}}
+    bare = {f"r{i}": {"lam": lam, "accuracy": None} for i, lam in enumerate((0.0, 0.3))}
+    made = chapters(plain={"lam": None, "pass_rate": 0.5}, shuffled=shuffled, **bare)
+    assert not [block for name in ("lambda", "ablations") for block in made[name].blocks if isinstance(block, Table)]
 
 
 def test_evaluations_in_progress_and_broken_ones_are_said(tmp_path):

@@ -186,8 +186,7 @@ def test_the_methods_are_swept_by_this_launcher(method):
     with initialize_config_module("verl.trainer.config", version_base=None):
         hydra = GlobalHydra.instance().hydra
         named = hydra.compose_config(method, [], RunMode.MULTIRUN)
-        chosen = ["hydra/launcher=subgroup_offset", f"+subgroup_offset={method}"]
-        added = hydra.compose_config("ppo_trainer", chosen, RunMode.MULTIRUN)
+        added = hydra.compose_config("ppo_trainer", [f"+subgroup_offset={method}"], RunMode.MULTIRUN)
         other = hydra.compose_config(method, ["hydra/launcher=basic"], RunMode.MULTIRUN)
     assert named.hydra.launcher._target_ == added.hydra.launcher._target_ == ours != other.hydra.launcher._target_
     assert named.hydra.sweep.dir == f"outputs/sweeps/{method}/gsm8k"

@@ -29,7 +29,8 @@ def test_files(installed):
     assert {"configs/contrast.yaml", "configs/platform/cpu.yaml", "configs/recipe/dapo.yaml"} <= configs
     for name in (*configs, "strategy/templates/strategy.jinja", "preflight/run.py"):
         assert f"subgroup_offset/{name}" in names
-    assert "hydra_plugins/subgroup_offset_searchpath/__init__.py" in names
+    for plugin in ("launcher", "searchpath"):
+        assert f"hydra_plugins/subgroup_offset_{plugin}/__init__.py" in names
     (entry_points,) = installed.glob("*.dist-info/entry_points.txt")
     assert "[verl.plugins]\nsubgroup_offset = subgroup_offset.plugin:register" in entry_points.read_text()
 

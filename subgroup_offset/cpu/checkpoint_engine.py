@@ -32,9 +32,10 @@ class TCPStoreCheckpointEngine(CheckpointEngine):
 
     Args:
         bucket_size: bytes of tensors that travel together; a larger tensor travels alone.
+        is_master: verl tells trainer ranks; the topology says it again.
     """
 
-    def __init__(self, bucket_size: int, **_: Any) -> None:
+    def __init__(self, bucket_size: int, is_master: bool = False) -> None:
         self._bucket_size = bucket_size
         self._rank, self._receivers = -1, 0
         self._store: TCPStore | None = None

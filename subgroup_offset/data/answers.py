@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any
 
-from subgroup_offset.data.errors import BadCell
+from subgroup_offset.data.errors import BadCell, require_utf8
 
 MARK = "####"  #: Stands before the final number in GSM8K's worked solutions.
 _BOXED = "\\boxed{"
@@ -79,6 +79,7 @@ def _text(value: Any) -> str:
     text = str(value).strip()
     if not text:
         raise BadCell("is empty", "Add the answer, or remove the row.")
+    require_utf8(text)
     return text
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from subgroup_offset.data.answers import MARK
 from subgroup_offset.data.columns import Columns, cell, row_id
 from subgroup_offset.data.errors import BadCell, RowErrors, shortened
 from subgroup_offset.data.files import Row
@@ -149,7 +149,7 @@ def _read(
         errors.add(row.where, row_id(row.cells, columns), column, raw.get(column), error)
         return None
     seen.add(key)
-    spelling = str(raw[columns.answer]).rpartition("####")[2].strip()
+    spelling = str(raw[columns.answer]).rpartition(MARK)[2].strip()
     return _Read(text, problem, around, answer, spelling)
 
 
@@ -159,4 +159,4 @@ def _ids(names: list[tuple[str | None, str]], stem: str) -> list[str] | None:
     A bare number would be the same in every benchmark: it gets the stem.
     """
     ids = [f"{stem}-{name}" if name and name.isdecimal() else name or default for name, default in names]
-    return ids if not ids or Counter(ids).most_common(1)[0][1] == 1 else None
+    return ids if len(set(ids)) == len(ids) else None

@@ -20,6 +20,15 @@ class BadCell(ValueError):
         self.what, self.fix = what, fix
 
 
+def require_utf8(text: str) -> None:
+    """Raise :class:`BadCell` for half of a surrogate pair, which JSON can hold and no file can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        fix = "Write the character whole, or remove it."
+        raise BadCell("has half of a surrogate pair, which is no character", fix) from None
+
+
 class RowErrors:
     """Collects errors of rows; keeps the first :data:`SHOWN` and counts all."""
 
@@ -27,21 +36,20 @@ class RowErrors:
         self.count = 0
         self._lines: list[str] = []
 
-    def add(self, where: str, row_id: str | None, column: str | None, value: Any, error: BadCell) -> None:
+    def add(self, where: str, row_id: str | None, column: str, value: Any, error: BadCell) -> None:
         """Note one value.
 
         Args:
             where: file and row.
             row_id: the row's own id, where it has one.
-            column: the value's column; None if the row as a whole is wrong.
+            column: the value's column.
             value: as it was read.
             error: what is wrong with it.
         """
         self.count += 1
         if len(self._lines) < SHOWN:
             name = f", id {row_id}" if row_id is not None else ""
-            cell = f"{column}={shortened(value)}" if column else shortened(value)
-            self._lines.append(f"  {where}{name}: {cell} {error.what}. {error.fix}")
+            self._lines.append(f"  {where}{name}: {column}={shortened(value)} {error.what}. {error.fix}")
 
     def raise_if_any(self) -> None:
         """Raise :class:`DataError` with all that was collected, if anything was."""

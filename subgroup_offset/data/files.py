@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,11 +62,11 @@ class SourceFile:
         Raises:
             DataError: for a file that cannot be read; single bad rows come with an ``error``.
         """
-        readers = {".parquet": self._parquet_rows, ".jsonl": self._jsonl_rows, ".json": self._json_rows}
-        if self.suffix == ".csv":
-            yield from self._csv_rows()
+        readers = {".jsonl": self._jsonl_rows, ".json": self._json_rows, ".csv": self._csv_rows}
+        if self.suffix == ".parquet":
+            yield from self._parquet_rows(columns)
         else:
-            yield from readers[self.suffix](columns)
+            yield from readers[self.suffix]()
 
     @property
     def suffix(self) -> str:
@@ -96,7 +97,7 @@ class SourceFile:
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from error
 
-    def _jsonl_rows(self, _: Sequence[str] | None) -> Iterator[Row]:
+    def _jsonl_rows(self) -> Iterator[Row]:
         try:
             with self.path.open("rb") as file:  # as bytes: a text file also breaks lines where JSON does not
                 for number, line in enumerate(file, start=1):
@@ -105,14 +106,14 @@ class SourceFile:
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def _json_rows(self, _: Sequence[str] | None) -> Iterator[Row]:
+    def _json_rows(self) -> Iterator[Row]:
         """An array of objects; some files of this name hold lines."""
         try:
-            data = self.path.read_bytes()
+            data = self.path.read_bytes().removeprefix(codecs.BOM_UTF8)
         except OSError as error:
             raise self._unreadable(error) from error
         if not data.lstrip().startswith(b"["):
-            yield from self._jsonl_rows(None)
+            yield from self._jsonl_rows()
             return
         try:
             objects = json.loads(data)
@@ -139,8 +140,11 @@ class SourceFile:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 for number, cells in enumerate(csv.DictReader(file, strict=True), start=1):
                     extra = cells.pop(None, None)
-                    more = BadCell("are more cells than the header has", "Quote commas inside cells.")
-                    yield Row(self.label, number, cells if extra is None else {"row": extra}, more if extra else None)
+                    if extra is None:
+                        yield Row(self.label, number, cells)
+                    else:
+                        more = BadCell("are more cells than the header has", "Quote commas inside cells.")
+                        yield Row(self.label, number, {"row": extra}, more)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise self._unreadable(error) from error
 

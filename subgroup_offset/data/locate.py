@@ -108,12 +108,14 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
         if constants.is_offline_mode():
             reason = "HF_HUB_OFFLINE is set and it is not in the cache: unset that"
         else:
-            cause = error.__cause__ or error
-            first = str(cause).strip().splitlines()
-            reason = f"{constants.ENDPOINT} does not answer ({first[0] if first else type(cause).__name__}): try again"
+            reason = f"{constants.ENDPOINT} does not answer ({_first_line(error.__cause__ or error)}): try again"
         raise DataError(f"{repository} cannot be downloaded, {reason}, {instead}") from error
     except OSError as error:
-        raise DataError(f"{repository} cannot be downloaded: {str(error).strip().splitlines()[0]}") from error
+        raise DataError(f"{repository} cannot be downloaded: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _split_files(
@@ -133,10 +135,10 @@ def _split_files(
     except DataError:
         raise
     except Exception as error:  # a card or a tree that the library cannot make sense of: many types
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        raise DataError(f"{name} is not laid out as a data set ({first}): give one file ({kinds}).") from error
+        problem = f"{name} is not laid out as a data set ({_first_line(error)})"
+        raise DataError(f"{problem}: give one file ({kinds}).") from error
     by_split = {str(key): [Path(file) for file in value] for key, value in files.items()}
-    chosen = _choose("split", name, list(by_split), split, *benchmark.splits[:1])
+    chosen = _choose("split", name, list(by_split), split, benchmark.splits[0])
     return chosen, by_split[chosen]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from subgroup_offset.data.scoring import check_scores
 from subgroup_offset.data.sources import Benchmark, data_source_of, get_benchmark
 from subgroup_offset.data.write import verl_rows, write_parquet
 
-_STEP = 1000  # rows between two updates of the bar
 _CONFLICT_WIDTH = 60
 
 
@@ -105,8 +103,11 @@ def prepare(
     found = locate(benchmark, source, split, config, token)
     columns = [choose_columns(f.label, f.columns(), problem_column, answer_column) for f in found.files]
     errors = RowErrors()
-    with _bar(progress, f"Reading {name}", found) as advance:
-        collected = collect(_rows(found, columns, advance), benchmark, found.split, instruction, errors)
+    counts = [file.count() for file in found.files]
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=progress, disable=progress is None) as bar:
+        rows = bar.track(_rows(found, columns), None if None in counts else sum(counts), description=f"Reading {name}")
+        collected = collect(rows, benchmark, found.split, instruction, errors)
     errors.raise_if_any()
     if strict and collected.conflicts:
         head = f"{_problems(len(collected.conflicts))} whose rows disagree about the answer (--strict):"
@@ -152,34 +153,7 @@ def _conflict_lines(conflicts: list[Conflict]) -> list[str]:
     return listed(lines, len(conflicts))
 
 
-def _rows(found: Source, columns: list[Columns], advance: Callable[[int], None]) -> Iterator[tuple[Row, Columns]]:
+def _rows(found: Source, columns: list[Columns]) -> Iterator[tuple[Row, Columns]]:
     for file, chosen in zip(found.files, columns, strict=True):
-        number = 0
-        for number, row in enumerate(file.rows(chosen.roots), start=1):
+        for row in file.rows(chosen.roots):
             yield row, chosen
-            if number % _STEP == 0:
-                advance(_STEP)
-        advance(number % _STEP)
-
-
-class _Bar:
-    """A progress bar over a source's rows."""
-
-    def __init__(self, console: Console, title: str, total: int | None) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console)
-        self._task = self._progress.add_task(title, total=total)
-
-    def __enter__(self) -> Callable[[int], None]:
-        self._progress.start()
-        return lambda rows: self._progress.advance(self._task, rows)
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-
-def _bar(console: Console | None, title: str, found: Source):
-    if console is None:
-        return nullcontext(lambda rows: None)
-    counts = [file.count() for file in found.files]
-    return _Bar(console, title, None if None in counts else sum(counts))

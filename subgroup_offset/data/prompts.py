@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgroup_offset.data.errors import BadCell
+from subgroup_offset.data.errors import BadCell, require_utf8
 from subgroup_offset.strategy.instructions import PREFIXES, SUFFIXES, split_instructions
 
 _DAPO_PREFIX, _DAPO_SUFFIX, _GSM8K_SUFFIX = PREFIXES[0], SUFFIXES[0], SUFFIXES[1]
@@ -57,9 +57,5 @@ def prompt_text(cell: Any) -> str:
         raise BadCell(f"is a {type(cell).__name__}, no text", "Name another --problem-column.")
     if not cell.strip():
         raise BadCell("is empty", "Add the problem, or remove the row.")
-    try:
-        cell.encode("utf-8")
-    except UnicodeEncodeError:
-        fix = "Write the character whole, or remove it."
-        raise BadCell("has half of a surrogate pair, which is no character", fix) from None
+    require_utf8(cell)
     return cell

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from subgroup_offset import compat
 from subgroup_offset.doctor.expected import Expected
-from subgroup_offset.doctor.facts import HostFacts, NodeFacts, Stage
+from subgroup_offset.doctor.facts import Gpu, HostFacts, NodeFacts, Stage
 from subgroup_offset.doctor.findings import Cell, Collector
 
 GIB = 2**30
@@ -172,7 +172,7 @@ def gpus(node: NodeFacts, host: HostFacts, context: Context) -> Cell:
     if context.expected.device != "cuda":
         return found.cell(f"{counted} logical ({context.expected.device})")
     torch = node.stages.get("torch", Stage()).value or {}
-    devices = host.gpus or tuple(torch.get("gpus", ()))
+    devices = host.gpus or tuple(Gpu(**gpu) for gpu in torch.get("gpus", ()))
     _devices(found, node, host, context, len(devices))
     if devices and torch:
         _torch_devices(found, torch, len(devices))
@@ -182,9 +182,8 @@ def gpus(node: NodeFacts, host: HostFacts, context: Context) -> Cell:
 def _devices(found: Collector, node: NodeFacts, host: HostFacts, context: Context, there: int) -> None:
     counted = int(node.ray_gpus)
     if counted > there:
-        problem = f"Ray counts {counted} GPUs, the machine has {there}" + (
-            f" ({host.gpu_error})" if host.gpu_error else ""
-        )
+        reason = f" ({host.gpu_error})" if host.gpu_error else ""
+        problem = f"Ray counts {counted} GPUs, the machine has {there}{reason}"
         found.error(problem, f"start Ray there with --num-gpus {there}")
     elif there > counted:
         problem = f"Ray counts {counted} of the {there} GPUs"
@@ -206,12 +205,12 @@ def _torch_devices(found: Collector, torch: dict, there: int) -> None:
         found.warning(f"torch sees {torch['count']} of the {there} GPUs", "unset CUDA_VISIBLE_DEVICES on this node")
 
 
-def _device_text(devices: tuple, counted: int) -> str:
+def _device_text(devices: tuple[Gpu, ...], counted: int) -> str:
     if not devices:
         return f"none (Ray: {counted})"
-    first = devices[0] if isinstance(devices[0], dict) else vars(devices[0])
-    memory = f" {first['memory'] / GIB:.0f} GiB" if first["memory"] else ""
-    return f"{len(devices)} x {first['name']}{memory}"
+    first = devices[0]
+    memory = f" {first.memory / GIB:.0f} GiB" if first.memory else ""
+    return f"{len(devices)} x {first.name}{memory}"
 
 
 def memory(node: NodeFacts, host: HostFacts, context: Context) -> Cell:

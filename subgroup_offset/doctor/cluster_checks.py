@@ -34,7 +34,7 @@ def _differing(directory: Directory, first: NodeFacts, others: Sequence[NodeFact
             if directory.checkpoints:
                 problem += ": each node would keep its own shards, and a resume or merge would miss the others'"
             found.error(problem, fix)
-        findings += found.cell("").findings
+        findings += found.findings
     return findings
 
 
@@ -52,17 +52,17 @@ def copies(nodes: Sequence[NodeFacts]) -> list[Finding]:
                 if facts.fingerprint != fingerprint:
                     problem = f"{path} differs from the one on {name}"
                     found.error(problem, "copy it again from one source, or use shared storage")
-            findings += found.cell("").findings
+            findings += found.findings
     return findings
 
 
-def size(nodes: Sequence[NodeFacts], expected: Expected, free_gpus: float | None) -> list[Finding]:
+def size(nodes: Sequence[NodeFacts], expected: Expected, free_gpus: float) -> list[Finding]:
     """Enough nodes and GPUs, none taken by another job, all of one kind.
 
     Args:
         nodes: those that are alive.
         expected: what the run needs.
-        free_gpus: GPUs that no job holds; None: not known.
+        free_gpus: GPUs that no job holds.
     """
     found = Collector("gpus", CLUSTER)
     per_node = expected.gpus_per_node or 0
@@ -78,14 +78,14 @@ def size(nodes: Sequence[NodeFacts], expected: Expected, free_gpus: float | None
     if expected.total_gpus is not None and expected.total_gpus > counted:
         problem = f"the run's pools want {expected.total_gpus} GPUs, the cluster has {counted:g}"
         found.error(problem, "add nodes, or lower nnodes and n_gpus_per_node of trainer, rollout or reward model")
-    elif expected.total_gpus is not None and free_gpus is not None and free_gpus < expected.total_gpus:
+    elif expected.total_gpus is not None and free_gpus < expected.total_gpus:
         problem = f"{free_gpus:g} of {counted:g} GPUs are free, the run wants {expected.total_gpus}"
         found.error(problem, "end the other job (`ray job list`, `ray list actors`), or wait for it")
     kinds = {gpu.name for node in nodes if node.host for gpu in node.host.gpus}
     if expected.device == "cuda" and len(kinds) > 1:
         problem = f"GPUs of several kinds: {', '.join(sorted(kinds))}"
         found.warning(problem, "use nodes of one kind: a step takes as long as the slowest GPU")
-    return list(found.cell("").findings)
+    return found.findings
 
 
 def membership(dead: Sequence[str]) -> list[Finding]:
@@ -94,7 +94,7 @@ def membership(dead: Sequence[str]) -> list[Finding]:
     for name in dead:
         problem = f"{name} was part of the cluster and is dead"
         found.warning(problem, "nothing, if it was taken out; else look into its raylet's log and start Ray again")
-    return list(found.cell("").findings)
+    return found.findings
 
 
 def joining(ray_init: dict[str, Any], joins: bool) -> list[Finding]:
@@ -105,4 +105,4 @@ def joining(ray_init: dict[str, Any], joins: bool) -> list[Finding]:
         settings = ", ".join(f"ray_kwargs.ray_init.{name}={ray_init[name]}" for name in given)
         fix = " ".join(f"ray_kwargs.ray_init.{name}=null" for name in given)
         found.error(f"{settings} is refused by Ray where a cluster is running", f"add {fix}")
-    return list(found.cell("").findings)
+    return found.findings

@@ -70,13 +70,10 @@ def doctor(
 
 def _of_run(name: str, directory: Path | None, overrides: list[str]) -> tuple[Expected, list[Finding]]:
     from subgroup_offset.doctor.expected import Expected, of_config
-    from subgroup_offset.doctor.findings import CLUSTER, Collector
     from subgroup_offset.doctor.run_config import compose_run, refused, validate
 
     try:
         config = compose_run(name, directory, overrides)
         return of_config(config), validate(config)
     except Exception as error:  # Hydra's and OmegaConf's, for anything that is wrong with a config
-        found = Collector("config", CLUSTER)
-        refused(found, error)
-        return Expected(), list(found.cell("").findings)
+        return Expected(), [refused(error)]

@@ -17,8 +17,9 @@ from subgroup_offset.doctor.findings import Cell, Collector, Finding
 from subgroup_offset.doctor.node import runner, source
 from subgroup_offset.doctor.storage_checks import STORAGE
 
+_OF_NODES = {**SOFTWARE, **STORAGE}
 #: Rows of the table, in their order.
-CHECKS = ("ray", *SOFTWARE, *STORAGE)
+CHECKS = ("ray", *_OF_NODES)
 #: Seconds for a round that only reads or removes tokens.
 _QUICK_SECONDS = 60.0
 
@@ -95,7 +96,7 @@ def _quick(requests: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def judge(nodes: Sequence[NodeFacts], dead: Sequence[str], context: Context, free_gpus: float | None) -> Report:
+def judge(nodes: Sequence[NodeFacts], dead: Sequence[str], context: Context, free_gpus: float) -> Report:
     """Facts to findings. Pure."""
     cells: dict[str, dict[str, Cell]] = {}
     for node in nodes:
@@ -106,9 +107,8 @@ def judge(nodes: Sequence[NodeFacts], dead: Sequence[str], context: Context, fre
             found.error(problem, fix)
             cells[node.name] = {"ray": found.cell("no answer")}
             continue
-        checks = {**SOFTWARE, **STORAGE}
         cells[node.name] = {"ray": found.cell("head" if node.head else "answers")}
-        cells[node.name].update((name, check(node, node.host, context)) for name, check in checks.items())
+        cells[node.name].update((name, check(node, node.host, context)) for name, check in _OF_NODES.items())
     together = [
         *cluster_checks.membership(dead),
         *cluster_checks.size([node for node in nodes if not node.error], context.expected, free_gpus),

@@ -117,16 +117,9 @@ def with_options(
 
 
 def _models(config: Any) -> tuple[Model, ...]:
-    sections = [config.actor_rollout_ref.model]
-    found = [
-        Model(
-            section.path,
-            section.tokenizer_path or section.path,
-            section.hf_config_path or section.path,
-            bool(section.trust_remote_code),
-        )
-        for section in sections
-    ]
+    actor = config.actor_rollout_ref.model
+    tokenizer, own_config = actor.tokenizer_path or actor.path, actor.hf_config_path or actor.path
+    found = [Model(actor.path, tokenizer, own_config, bool(actor.trust_remote_code))]
     reward_model = config.reward.reward_model
     if reward_model.enable and reward_model.model_path:
         found.append(Model(reward_model.model_path, reward_model.model_path, reward_model.model_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from subgroup_offset.doctor.node import MARKER
@@ -25,7 +25,6 @@ class Gpu:
 class HostFacts:
     """Answer of ``node/host.py``; memory in bytes."""
 
-    hostname: str
     python: str
     executable: str
     cwd: str
@@ -159,12 +158,8 @@ def read_node(known: NodeFacts, outputs: dict[str, dict[str, Any]], skew: float)
     log = _PLUGIN_LOG.search(outputs.get("imports", {}).get("stderr", ""))
     assets = answers.get("assets", {})
     written = answers.get("storage", {}).get("answer", {})
-    return NodeFacts(
-        id=known.id,
-        name=known.name,
-        head=known.head,
-        ray_gpus=known.ray_gpus,
-        ray_cpus=known.ray_cpus,
+    return replace(
+        known,
         error=None if "host" not in failed else f"its first script {failed['host']}",
         host=HostFacts.read(answers["host"]) if answers.get("host") else None,
         stages=read_stages(answers.get("imports", {}), failed.get("imports")),

@@ -40,19 +40,19 @@ class Collector:
 
     def __init__(self, check: str, node: str) -> None:
         self._check, self._node = check, node
-        self._findings: list[Finding] = []
+        self.findings: list[Finding] = []
 
     def error(self, problem: str, fix: str) -> None:
         """A run would fail, hang or be wrong."""
-        self._findings.append(Finding(ERROR, self._check, self._node, problem, fix))
+        self.findings.append(Finding(ERROR, self._check, self._node, problem, fix))
 
     def warning(self, problem: str, fix: str) -> None:
         """A run may be all right."""
-        self._findings.append(Finding(WARNING, self._check, self._node, problem, fix))
+        self.findings.append(Finding(WARNING, self._check, self._node, problem, fix))
 
     def cell(self, text: str) -> Cell:
         """What was gathered, with a summary."""
-        return Cell(text, tuple(self._findings))
+        return Cell(text, tuple(self.findings))
 
 
 def merged(findings: Iterable[Finding]) -> list[tuple[Finding, list[str]]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.doctor.findings import CLUSTER, Collector, Finding
+from subgroup_offset.doctor.findings import CLUSTER, ERROR, Finding
 
 VERL_CONFIGS = "verl.trainer.config"
 
@@ -46,7 +46,6 @@ def validate(config: Any) -> list[Finding]:
 
     from subgroup_offset.preflight import check_run
 
-    found = Collector("config", CLUSTER)
     try:
         # What verl says about a config that is right, the run itself will say.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -54,11 +53,12 @@ def validate(config: Any) -> list[Finding]:
             validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
         check_run(config)
     except Exception as error:  # verl's checks raise what they like, AssertionError included
-        refused(found, error)
-    return list(found.cell("").findings)
+        return [refused(error)]
+    return []
 
 
-def refused(found: Collector, error: Exception) -> None:
-    """A finding for a config that cannot be composed, read or used."""
+def refused(error: Exception) -> Finding:
+    """The finding for a config that cannot be composed, read or used."""
     text = " ".join(str(error).split()) or type(error).__name__
-    found.error(f"the run's config is refused: {text}", "correct the setting that it names")
+    problem = f"the run's config is refused: {text}"
+    return Finding(ERROR, "config", CLUSTER, problem, "correct the setting that it names")

@@ -71,7 +71,7 @@ def model(node: NodeFacts, host: HostFacts, context: Context) -> Cell:
             continue
         _model_files(found, wanted.path, facts)
         error = tokenizers.error or (tokenizers.value or {}).get(wanted.path)
-        if error and (facts.found or facts.kind == "hub"):
+        if error and (facts.kind == "hub" or (facts.kind == "directory" and facts.found)):
             fix = f"put config.json and the tokenizer's files of {wanted.tokenizer} where this node can read them"
             found.error(f"{wanted.path}: config or tokenizer cannot be loaded ({error})", fix)
     sizes = [facts.bytes for facts in node.models.values() if facts.found]

@@ -21,7 +21,7 @@ def show(report: Report, console: Console) -> None:
     names = list(report.cells)
     for start in range(0, len(names), _COLUMNS):
         console.print(_table(report, names[start : start + _COLUMNS]))
-    show_findings(report.findings, list(report.cells), console)
+    _show_findings(report.findings, names, console)
 
 
 def _table(report: Report, names: Sequence[str]) -> Table:
@@ -35,13 +35,14 @@ def _text(cell: Cell | None) -> str:
     return "-" if cell is None else f"{_MARKS[cell.level]} {escape(cell.text)}"
 
 
-def show_findings(findings: Sequence[Finding], names: Sequence[str], console: Console) -> None:
+def _show_findings(findings: Sequence[Finding], names: Sequence[str], console: Console) -> None:
     """One line a finding; the same finding on several nodes is one line."""
-    for finding, where in merged(findings):
+    lines = merged(findings)
+    for finding, where in lines:
         nodes = "all nodes" if len(where) > 1 and set(where) == set(names) else ", ".join(where)
         place = finding.check if finding.node == CLUSTER else f"{nodes}: {finding.check}"
         text = f"{place}: {finding.problem.rstrip('.')}. Fix: {finding.fix}"
         console.print(f"{_MARKS[finding.level]} {escape(text)}", soft_wrap=True, highlight=False)
-    errors = sum(finding.level == ERROR for finding, _ in merged(findings))
-    warnings = len(merged(findings)) - errors
+    errors = sum(finding.level == ERROR for finding, _ in lines)
+    warnings = len(lines) - errors
     console.print(f"{errors} error(s), {warnings} warning(s) on {len(names)} node(s)", highlight=False)

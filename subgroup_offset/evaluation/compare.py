@@ -32,12 +32,12 @@ class Reward:
     sees_answer: bool
 
 
-def load_reward() -> Callable[[str, str], Reward]:
-    """verl's ``math_dapo`` as a function of response and reference; importing verl takes seconds."""
+def load_reward() -> Callable[[str, str, FoundAnswer | None], Reward]:
+    """verl's ``math_dapo`` as a function of response, reference and the answer found; importing verl takes seconds."""
     from verl.utils.reward_score.math_dapo import compute_score
 
-    def reward(response: str, reference: str) -> Reward:
-        found, seen = find_answer(response), find_answer(response[-TAIL:])
+    def reward(response: str, reference: str, found: FoundAnswer | None) -> Reward:
+        seen = find_answer(response[-TAIL:])
         scored = compute_score(response, reference)
         same = found is None or (seen is not None and (seen.text, seen.source) == (found.text, found.source))
         return Reward(bool(scored["acc"]), str(scored["pred"]), same)

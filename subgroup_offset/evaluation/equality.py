@@ -7,7 +7,8 @@ runs in worker processes, so here it is a function that is passed in, or nothing
 The reference decides what is asked for. A reference that is one value takes one answer: ``103 or 104`` and ``103, 104``
 are more than one. A list or a set (``3, 5``; ``\{3, 5\}``) is compared without order, each value as often as it is
 there; a set takes no tuple. A tuple or interval in brackets is compared in order, and the brackets must be the same;
-a tuple also takes a plain list in its order. So equality is symmetric but for a tuple against a list.
+a tuple also takes a plain list in its order. So equality is symmetric but for a tuple against a list, for references
+that are equations (``structure.py``), and for ``1,234``, which is a list where the reference is one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from subgroup_offset.evaluation.normalize import WORD, NotMathematics, normalize
 from subgroup_offset.evaluation.rational import TooLarge, Undefined, rational
@@ -33,7 +34,7 @@ Reason = Literal[
     "timeout",
     "error",
 ]
-METHODS: tuple[Method, ...] = ("exact", "numeric", "symbolic")
+METHODS: tuple[Method, ...] = get_args(Method)
 Symbolic = Callable[[str, str], "Outcome"]
 
 
@@ -137,7 +138,7 @@ def _several(given: Answer, expected: Answer) -> bool:
         return False
     if isinstance(expected, Value):
         return given.kind in ("list", "set", "tuple")
-    # (1,2) or (2,1), against (1,2)
+    # (1,2] or (2,3], against (1,2]
     return given.kind == "list" and not (isinstance(expected, Group) and expected.kind in ("list", "set", "tuple"))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 
 from subgroup_offset.evaluation.checkpoint import find_checkpoint
@@ -20,6 +19,7 @@ from subgroup_offset.evaluation.problems import BENCHMARKS, read_problems
 from subgroup_offset.evaluation.run_config import Sampling
 from subgroup_offset.evaluation.samples import Plan
 from subgroup_offset.evaluation.settings import EvaluationRecord
+from subgroup_offset.processes import hold
 
 LOCK = "evaluation.lock"
 
@@ -126,18 +126,6 @@ def _finish(
     return outcome
 
 
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold the directory until this process ends, however it does."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(directory / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise EvaluationError(
-            f"Another evaluation runs in {directory}: wait until it ends, or give another --output."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+def _locked(directory: Path) -> AbstractContextManager[object]:
+    refusal = EvaluationError(f"Another evaluation runs in {directory}: wait until it ends, or give another --output.")
+    return hold(directory / LOCK, refusal)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +26,7 @@ from subgroup_offset.evaluation.run_config import (
 )
 from subgroup_offset.evaluation.settings import EvaluationRecord
 from subgroup_offset.launch import RunFailed, TrainingRun
+from subgroup_offset.processes import terminable
 
 SAMPLES = "samples"
 
@@ -136,7 +134,7 @@ def _settings(evaluation: Generation, shaping: dict[str, object]) -> dict[str, o
 
 def _run(evaluation: Generation, arguments: Sequence[str], start: int, console: Console) -> None:
     counter = SampleCounter(evaluation.samples_dir)
-    with _terminable():
+    with terminable():
         run = TrainingRun(
             evaluation.directory / "run",
             ["--config-name=ppo_trainer", *arguments],
@@ -152,21 +150,3 @@ def _run(evaluation: Generation, arguments: Sequence[str], start: int, console: 
         except BaseException:
             run.stop()
             raise
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM (a cluster taking its node back) and SIGHUP end an evaluation as Ctrl-C does."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

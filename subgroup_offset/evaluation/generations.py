@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
+from subgroup_offset.jsonl import NoJSON, json_object, numbered_lines
 
 logger = logging.getLogger(__name__)
 
@@ -71,21 +72,23 @@ def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any
     seen: dict[SampleKey, Path] = {}
     unfinished = repeated = 0
     for path in files:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n") and not _is_json(line):
+        for number, line in numbered_lines(path):
+            where = f"{path}, line {number}"
+            try:
+                row = json_object(line)
+            except ValueError as error:
+                if isinstance(error, NoJSON) and not line.endswith(b"\n"):
                     unfinished += 1
                     continue
-                if not line.strip():
-                    continue
-                key, row = _parse(line, f"{path}, line {number}")
-                if seen.get(key) == path:
-                    raise EvaluationError(f"{path}, line {number}: repeats a sample of this file, {tuple(key)}.")
-                if key in seen:
-                    repeated += 1
-                    continue
-                seen[key] = path
-                yield key, row
+                raise EvaluationError(f"{where}: {error}: remove the line, and its sample is missing.") from None
+            key = _key(row, where)
+            if seen.get(key) == path:
+                raise EvaluationError(f"{where}: repeats a sample of this file, {tuple(key)}.")
+            if key in seen:
+                repeated += 1
+                continue
+            seen[key] = path
+            yield key, row
     if unfinished:
         logger.warning("%s: %d unfinished lines, which a stop has left, are left out.", directory, unfinished)
     if repeated:
@@ -115,21 +118,7 @@ class SampleCounter:
         return self._lines
 
 
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
-
-
-def _parse(line: bytes, where: str) -> tuple[SampleKey, dict[str, Any]]:
-    try:
-        row = json.loads(line.decode("utf-8"))
-    except ValueError as error:
-        raise EvaluationError(f"{where}: no JSON ({error}): remove the line, and its sample is missing.") from None
-    if not isinstance(row, dict):
-        raise EvaluationError(f"{where}: no JSON object, but {type(row).__name__}.")
+def _key(row: Mapping[str, Any], where: str) -> SampleKey:
     absent = [column for column in COLUMNS if column not in row]
     if absent:
         have = ", ".join(row) or "none"
@@ -141,4 +130,4 @@ def _parse(line: bytes, where: str) -> tuple[SampleKey, dict[str, Any]]:
         value = row[column]
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise EvaluationError(f"{where}: {column}={value!r} is no number: count from 0.")
-    return SampleKey(row["benchmark"], row["problem"], row["replica"], row["sample"]), row
+    return SampleKey(row["benchmark"], row["problem"], row["replica"], row["sample"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ def grade_file(
         raise RowError(f"--output {output} is the file that is graded: give another name.")
     reward = load_reward() if compare else None
     samples = [
-        Sample(line, find_answer(response), reference, reward(response, reference) if reward else None)
+        Sample(line, found := find_answer(response), reference, reward(response, reference, found) if reward else None)
         for line, response, reference in read_samples(path, response_column, reference_column)
     ]
     if not samples:
@@ -98,14 +98,7 @@ def _grade(samples: Sequence[Sample], workers: int, time_limit: float) -> list[V
 
 
 def _columns(sample: Sample, verdict: Verdict) -> Mapping[str, Any]:
-    columns = {
-        "correct": verdict.correct,
-        "reason": verdict.reason,
-        "method": verdict.method,
-        "extracted": verdict.extracted,
-        "detail": verdict.detail,
-    }
-    return columns | ({"math_dapo": sample.reward.correct} if sample.reward else {})
+    return asdict(verdict) | ({"math_dapo": sample.reward.correct} if sample.reward else {})
 
 
 def _print_reasons(
@@ -115,9 +108,9 @@ def _print_reasons(
     for heading in ("responses", "share"):
         table.add_column(heading, justify="right")
     table.add_column("of these")
+    methods = ", ".join(f"{method} {n}" for method, n in summary.methods.most_common())
     for reason in REASONS:
         if count := summary.counts[reason]:
-            methods = ", ".join(f"{method} {n}" for method, n in summary.methods.most_common())
             style = "green" if reason == "equal" else "bold red" if reason in UNDECIDED else ""
             cells = (reason, str(count), f"{count / summary.total:.4f}", methods if reason == "equal" else "")
             table.add_row(*cells, style=style)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import get_args
 
 from subgroup_offset.evaluation.answers import MAX_ANSWER, FoundAnswer, find_answer
@@ -122,8 +123,7 @@ class Grader:
         self, answers: Sequence[tuple[FoundAnswer | None, str]], progress: Progress | None = None
     ) -> list[Verdict]:
         """As :meth:`grade`, for answers that have been found already (None: none was)."""
-        first = {reference: i for i, (_, reference) in reversed(list(enumerate(answers)))}
-        for reference, i in first.items():
+        for i, (_, reference) in enumerate(answers):
             if (problem := reference_problem(reference)) is not None:
                 raise ValueError(f"reference {i}, {reference!r}, {problem}")
         self._compare([(found.text, reference) for found, reference in answers if found], progress)
@@ -167,6 +167,7 @@ class Grader:
                 progress(done, len(new))
 
 
+@cache
 def reference_problem(reference: str) -> str | None:
     """Why a reference cannot be graded against; None if it can."""
     if not reference.strip():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -77,4 +78,4 @@ def _command(shards: Path, target: Path) -> list[str]:
 
 
 def _command_line(checkpoint: Checkpoint) -> str:
-    return " ".join(["python", *_command(checkpoint.directory, Path("DIR"))[1:]])
+    return shlex.join(["python", *_command(checkpoint.directory, Path("DIR"))[1:]])

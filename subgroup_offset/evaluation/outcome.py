@@ -6,7 +6,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,8 @@ class Outcome:
     #: See :func:`~subgroup_offset.evaluation.summary.summary_table`.
     summary: pd.DataFrame
     pass_at_k: pd.DataFrame
-    #: Benchmark -> counts: samples, truncated (None: not known), responses without an answer, and by reason.
+    #: Benchmark -> numbers of samples, in all, ungraded, truncated and right by the training reward, the mean tokens of
+    #: a response (None: not known of all samples), and the numbers by reason.
     counts: dict[str, dict[str, Any]]
 
     def as_json(self) -> dict[str, Any]:
@@ -97,35 +100,21 @@ def grade_samples(
 
 
 def _answered(samples: Iterable[tuple[SampleKey, Mapping[str, Any]]]) -> Iterator[Answered]:
-    fine: set[str] = set()
     for key, row in samples:
         reference = row["reference"]
-        if reference not in fine:
-            if (problem := reference_problem(reference)) is not None:
-                raise EvaluationError(f"sample {tuple(key)}: reference={reference!r} {problem}")
-            fine.add(reference)
+        if (problem := reference_problem(reference)) is not None:
+            raise EvaluationError(f"sample {tuple(key)}: reference={reference!r} {problem}")
         kept = {name: row[name] for name in KEPT if name in row}
         yield Answered(key, find_answer(row["response"]), reference, kept)
 
 
 def _graded(sample: Answered, verdict: Verdict) -> dict[str, Any]:
-    return {
-        **sample.key._asdict(),
-        "correct": verdict.correct,
-        "reason": verdict.reason,
-        "method": verdict.method,
-        "extracted": verdict.extracted,
-        "detail": verdict.detail,
-        "reference": sample.reference,
-        **sample.kept,
-    }
+    return {**sample.key._asdict(), **asdict(verdict), "reference": sample.reference, **sample.kept}
 
 
 def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    by_benchmark: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        by_benchmark.setdefault(row["benchmark"], []).append(row)
-    counts = {name: _count(by_benchmark[name]) for name in sorted(by_benchmark)}
+    """Of rows sorted by benchmark."""
+    counts = {name: _count(list(group)) for name, group in groupby(rows, itemgetter("benchmark"))}
     return {**counts, OVERALL: _count(rows)}
 
 

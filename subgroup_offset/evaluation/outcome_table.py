@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
@@ -79,7 +76,7 @@ def _warnings(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _interval(row: pd.Series | Mapping[str, Any], over: str) -> str:
+def _interval(row: pd.Series, over: str) -> str:
     low, high = row[f"{over}_low"], row[f"{over}_high"]
     return "-" if pd.isna(low) or pd.isna(high) else f"{_percent(low)} to {_percent(high)}"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -129,7 +130,7 @@ def verl_rows(pending: Sequence[Pending]) -> list[dict[str, Any]]:
     ]
 
 
-def write_rows(rows: Sequence[dict[str, Any]], path: Any) -> None:
+def write_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write rows of :func:`verl_rows` as a parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -54,15 +54,10 @@ def check_prompts(config: Any, problems: Sequence[Problem]) -> int:
             f"actor_rollout_ref.rollout.max_model_len={context} is less than the longest prompt, {longest} tokens, and "
             f"--max-response-length {response} together: leave it out, or set it to {longest + response} or above."
         )
-    positions = _positions(model.hf_config)
+    positions = getattr(model.hf_config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is not None and context > positions:
         raise EvaluationError(
             f"The model has a context of {positions} tokens (max_position_embeddings), and {context} are asked for: "
             f"--max-prompt-length (at least {longest}) and --max-response-length together must not be more."
         )
     return longest
-
-
-def _positions(hf_config: Any) -> int | None:
-    own = getattr(hf_config, "max_position_embeddings", None)
-    return own or getattr(getattr(hf_config, "text_config", None), "max_position_embeddings", None)

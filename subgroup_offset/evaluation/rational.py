@@ -14,7 +14,7 @@ from fractions import Fraction
 MAX_BITS = 200_000  #: of a numerator or denominator, about 60,000 digits
 MAX_ROOT = 64  #: degree of a root
 
-_TOKEN = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)|\\[A-Za-z]+|\\.|.", re.DOTALL)
+_TOKEN = re.compile(r"\d+(?:\.\d*)?|\.\d+|\\[A-Za-z]+|\\.|.", re.DOTALL)
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _STARTS_FACTOR = re.compile(r"[\d(\[{A-Za-z]|\.\d|\\[A-Za-z]")
 # Commands after which juxtaposition is no product of plain values, or whose arguments have a syntax of their own.
@@ -116,7 +116,7 @@ class _Reader:
     """Recursive descent over the tokens; None stands for the value of anything irrational or unknown."""
 
     def __init__(self, text: str) -> None:
-        self.tokens = [match[0] for match in _TOKEN.finditer(text)]
+        self.tokens = _TOKEN.findall(text)
         self.position = 0
 
     def peek(self) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from subgroup_offset.evaluation.grading import reference_problem
+from subgroup_offset.jsonl import json_object, numbered_lines
 
 #: Names of the two columns, the first that is there counts; verl's dumps have ``output`` and ``gts``.
 RESPONSE_COLUMNS = ("output", "response")
@@ -27,17 +28,11 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     if not path.is_file():
         raise RowError(f"{path} is not a file: give a JSONL file of generations.")
-    with path.open("rb") as file:  # as bytes: a text file also breaks lines where JSON does not
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode("utf-8"))
-            except ValueError as error:
-                raise RowError(f"{path}, line {number}: no JSON ({error}). Remove or mend the line.") from error
-            if not isinstance(row, dict):
-                raise RowError(f"{path}, line {number}: no JSON object, but {type(row).__name__}.")
-            yield number, row
+    for number, line in numbered_lines(path):
+        try:
+            yield number, json_object(line)
+        except ValueError as error:
+            raise RowError(f"{path}, line {number}: {error}. Remove or mend the line.") from error
 
 
 def read_samples(

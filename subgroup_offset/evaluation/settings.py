@@ -23,7 +23,7 @@ class EvaluationRecord:
 
     Attributes:
         settings: whatever changes what the samples are; nested mappings are compared leaf by leaf.
-        starts: of each start when it was, its overrides and its seed.
+        starts: of each start when it was, how many samples were missing, and its overrides.
     """
 
     settings: dict[str, Any]

@@ -104,7 +104,7 @@ def _check_sampling(config: Any, findings: Findings) -> None:
     if not rollout.get("do_sample", True):
         findings.error(
             f"{_ROLLOUT}.do_sample=False is ignored, and training rollouts are sampled at {_ROLLOUT}.temperature="
-            f"{rollout.temperature}: set {_ROLLOUT}.temperature=0 for greedy ones, or do_sample to True."
+            f"{rollout.temperature}: set {_ROLLOUT}.do_sample=True."
         )
     if rollout.get("repetition_penalty", 1.0) not in (None, 1.0):
         findings.error(

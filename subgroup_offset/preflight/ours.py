@@ -57,8 +57,8 @@ def _check_rollout(config: Any, subgroup: SubgroupConfig, findings: Findings) ->
         )
     if not config.trainer.get("use_v1", True):
         findings.error(
-            f"trainer.use_v1={config.trainer.use_v1} runs verl's legacy trainer, which does not use {_MANAGER_KEY}: "
-            "set trainer.use_v1=True."
+            f"trainer.use_v1={config.trainer.use_v1} runs verl's legacy trainer, without the TransferQueue that "
+            f"{_MANAGER_KEY}={MANAGER_NAME} writes to: set trainer.use_v1=True."
         )
     if subgroup.two_stage:
         _check_count(subgroup.strategy, config.actor_rollout_ref.rollout.n, findings)

@@ -17,7 +17,7 @@ from subgroup_offset.reports.dumps import DumpProblems, DumpRow, read_dump, with
 from subgroup_offset.reports.inspect import PromptRecord, RecordError, SlotRecord, read_records, select, span
 from subgroup_offset.reports.methods import STRATEGY
 from subgroup_offset.reports.runs import Run
-from subgroup_offset.reports.settings import STRATEGY_DIR
+from subgroup_offset.reports.settings import STRATEGY_DIR, SUBGROUP
 from subgroup_offset.strategy import extract_preview, split_instructions
 
 DUMP_FIX = "trainer.rollout_data_dir=DIR"
@@ -63,10 +63,10 @@ def browser_data(runs: Sequence[Run], limits: BrowserLimits) -> dict[str, Any] |
     found = {run.name: steps for run in runs if (steps := _steps_of(run, limits))}
     if not found:
         return None
-    # Counted by what the records say, for texts are cut as they are read.
-    count = sum(_expected(run, steps) for run in runs if (steps := found.get(run.name)))
-    limit = min(max(limits.characters // max(count, 1), limits.shortest), limits.longest)
     shown = [run for run in runs if run.name in found]
+    # Counted by what the records say, for texts are cut as they are read.
+    count = sum(_expected(run, found[run.name]) for run in shown)
+    limit = min(max(limits.characters // max(count, 1), limits.shortest), limits.longest)
     for run in shown:
         _add_rollouts(run, found[run.name], limits, limit)
     return {
@@ -103,7 +103,12 @@ def _expected(run: Run, steps: Sequence[_Step]) -> int:
 def _steps_of(run: Run, limits: BrowserLimits) -> list[_Step]:
     if run.strategy_files:
         return _from_records(run, limits)
-    if not run.method.strategy_based:
+    if run.settings is None or not run.method.strategy_based:
+        return []
+    partition = run.settings.get(f"{SUBGROUP}.partition", "strategy")
+    if partition != "strategy":
+        what = f"Subgroups of partition={partition} in the browser: no file holds them."
+        run.lacks(what, f"{SUBGROUP}.partition=strategy.")
         return []
     if run.rollout_files and _per_slot(run):
         run.lacks(
@@ -133,19 +138,25 @@ def _from_records(run: Run, limits: BrowserLimits) -> list[_Step]:
 
 
 def _from_dumps(run: Run, limits: BrowserLimits) -> list[_Step]:
-    steps = []
+    steps, problems = [], DumpProblems()
     readable = within_bytes(run.rollout_files, limits.dump_bytes)
     for step, path in run.rollout_files.items():
         if step not in readable:
             steps.append(_Step(step, [], None, _too_large(path)))
             continue
-        problems, groups = DumpProblems(), defaultdict(list)
+        groups = defaultdict(list)
         for row in read_dump(path, None, problems):
             groups[row.prompt].append(replace(row, text=""))  # texts are read again for what is kept
         records = [_record(step, rows, _per_slot(run) or 1) for rows in groups.values()]
         if records:
             steps.append(_Step(step, select(records, limit=limits.prompts), len(records)))
+    _note(run, problems)
     return steps
+
+
+def _note(run: Run, problems: DumpProblems) -> None:
+    if problems.text():
+        run.lacks(f"In the rollout dumps: {problems.text()}.", "Nothing, if the run is still going.")
 
 
 def _too_large(path: Path) -> str:
@@ -189,8 +200,8 @@ def _add_rollouts(run: Run, steps: Sequence[_Step], limits: BrowserLimits, chara
             step.note = _too_large(files[step.step])
         else:
             _read_rollouts(run, step, files[step.step], characters, problems)
-    if problems.text():
-        run.lacks(f"In the rollout dumps: {problems.text()}.", "Nothing, if the run is still going.")
+    if run.strategy_files:  # without records the dumps were read before, all rows of them
+        _note(run, problems)
 
 
 def _read_rollouts(run: Run, step: _Step, path: Path, characters: int, problems: DumpProblems) -> None:

@@ -131,10 +131,13 @@ def _lambda(material: Material) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for i, model in enumerate(material.models):
         book = material.book(model)
-        for j, family in enumerate(model.families() if book else []):
-            table = lambda_table(family, book)  # type: ignore[arg-type]
-            blocks.append(table)
-            figure = lambda_figure(model.name, family, book, f"{i}-{j}")  # type: ignore[arg-type]
+        if book is None:
+            continue
+        for j, family in enumerate(model.families()):
+            if not any(book.of(run) for group in family for run in group.runs):
+                continue
+            blocks.append(lambda_table(family, book))
+            figure = lambda_figure(model.name, family, book, f"{i}-{j}")
             if figure is not None:
                 blocks.append(figure)
     if not blocks:
@@ -168,7 +171,8 @@ def _ablation(
         anchors = [group for group in model.headline() if group.method.direction == "anchor"]
         groups = [group for a in found for group in (a.base, *(other for _, other in a.variants))]
         caption = f"{model.name}: {title.lower()}, in the layout of the paper's {layout}"
-        blocks.append(ablation_table(caption, found, anchors, book, ablation_columns(groups, book)))
+        if columns := ablation_columns(groups, book):
+            blocks.append(ablation_table(caption, found, anchors, book, columns))
     return blocks or [Prose(f"{title}: no two scored runs that differ in nothing but algorithm.subgroup.{setting}.")]
 
 

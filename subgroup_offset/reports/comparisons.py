@@ -69,10 +69,12 @@ def summary_rows(model: ModelRuns, book: ScoreBook) -> Table | None:
 
 
 def pass_at_k_figure(model: ModelRuns, book: ScoreBook, name: str) -> Figure | None:
-    """The unbiased pass@k over k, mean over benchmarks; one line a group, of its first evaluated run."""
+    """The unbiased pass@k over k, mean over benchmarks; one line a group, of its first run that has them all."""
+    names = {column.benchmark for column in book.columns(model.runs)} - {OVERALL}
     series = []
     for group in model.groups:
-        run = next((run for run in group.runs if book.of(run)), None)
+        found = ((run, scores.replicas) for run in group.runs if (scores := book.of(run)))
+        run = next((run for run, replicas in found if names.issubset(replicas.benchmarks)), None)
         if run is None:
             continue
         curve = _curve(book, run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from subgroup_offset.reports.grid import NOTHING, Head, Row, Table, cells
 from subgroup_offset.reports.groups import ModelRuns
@@ -77,7 +77,7 @@ def _median(run: Run, key: str) -> float | None:
 
 def _mean(run: Run, key: str) -> float | None:
     values = _values(run, key)
-    return math.fsum(values) / len(values) if values else None
+    return fmean(values) if values else None
 
 
 def _max(run: Run, key: str) -> float | None:

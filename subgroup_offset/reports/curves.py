@@ -13,7 +13,8 @@ from subgroup_offset.reports.grid import Figure, Panel, Series
 #: Mid-tones: each has a contrast of at least 3 with white and with :data:`DARK`.
 COLOURS = ("#2f7fd0", "#d9652b", "#1f9468", "#b45fc2", "#a8820f", "#d94f70", "#5f7f9e", "#7a8a1f")
 DARK = "#14171a"  #: The page in dark mode.
-DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)))
+#: Lengths on and off in turn; empty: solid.
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (6, 2, 1.5, 2), (1.5, 2), (6, 2, 1, 2, 1, 2))
 GREY = "#808080"
 # Becomes currentColor, so that axes and texts follow the page.
 _INK = "#010203"
@@ -26,15 +27,13 @@ def colour(style: int) -> str:
 
 
 def dash(style: int) -> Any:
-    """A group's dash; neighbours differ in it as well, so that colour is not all that tells them apart."""
-    return DASHES[style % len(DASHES)] if style >= 0 else "-"
+    """A group's dash for matplotlib; neighbours differ in it, so that colour is not all that tells them apart."""
+    return (0, lengths) if (lengths := _lengths(style)) else "-"
 
 
 def svg_dash(style: int) -> str:
     """The dash as SVG's ``stroke-dasharray`` for the legend."""
-    pattern = {"-": (), "--": (5, 2), "-.": (6, 2, 1.5, 2), ":": (1.5, 2)}.get(dash(style), dash(style)[1:])
-    flat = pattern[0] if pattern and isinstance(pattern[0], tuple) else pattern
-    return " ".join(f"{length:g}" for length in flat) or "none"
+    return " ".join(f"{length:g}" for length in _lengths(style)) or "none"
 
 
 def panel_svg(panel: Panel, name: str) -> str:
@@ -77,6 +76,10 @@ def figure_png(figure: Figure, path: Path) -> None:
         drawn.legend(lines, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
         drawn.savefig(path, dpi=130, facecolor="white")
         plt.close(drawn)
+
+
+def _lengths(style: int) -> tuple[float, ...]:
+    return DASHES[style % len(DASHES)] if style >= 0 else ()
 
 
 def _pyplot() -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from statistics import fmean
+
+import pandas as pd
 
 from subgroup_offset.reports.grid import NOTHING, Figure, Head, Panel, Row, Series, Table, cells
 from subgroup_offset.reports.groups import Group, ModelRuns
@@ -46,11 +48,7 @@ def smoothed(values: Sequence[float], factor: float) -> list[float]:
     Returns:
         As many values: ``sum_j factor^(i-j) x_j / sum_j factor^(i-j)``, so that the first is the first value.
     """
-    total, weight, result = 0.0, 0.0, []
-    for value in values:
-        total, weight = factor * total + value, factor * weight + 1.0
-        result.append(total / weight)
-    return result
+    return pd.Series(values, dtype=float).ewm(alpha=1.0 - factor).mean().tolist()
 
 
 def figure_2(model: ModelRuns, name: str, smooth: float) -> Figure | None:
@@ -60,7 +58,7 @@ def figure_2(model: ModelRuns, name: str, smooth: float) -> Figure | None:
     """
     panels = []
     for key, title in _FIGURE_2.items():
-        groups = [g for g in model.groups if key != RATIO or g.method.lam not in (0, 0.0)]
+        groups = [g for g in model.groups if key != RATIO or g.method.lam != 0]
         factor = smooth if key == ENTROPY else 0.0
         if factor:
             title += f" (EMA {factor:g})"
@@ -99,7 +97,7 @@ def _first_and_last(run: Run, key: str) -> str:
     if not values:
         return NOTHING
     last = values[1:][-_LAST:]
-    return f"{_short(values[0])} → {_short(math.fsum(last) / len(last))}" if last else _short(values[0])
+    return f"{_short(values[0])} → {_short(fmean(last))}" if last else _short(values[0])
 
 
 def _short(value: float) -> str:
@@ -140,7 +138,7 @@ def _lines(group: Group, curves: dict[str, dict[int, float]], factor: float) -> 
 
 
 def _line(label: str, style: int, curves: Sequence[dict[int, float]], steps: list[int], factor: float) -> Series:
-    means = [math.fsum(curve[step] for curve in curves) / len(curves) for step in steps]
+    means = [fmean(curve[step] for curve in curves) for step in steps]
     lines = [smoothed([curve[step] for step in steps], factor) for curve in curves]
     low = high = None
     if len(curves) > 1:

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from subgroup_offset.evaluation.settings import FILE_NAME
 from subgroup_offset.reports.differences import Configured, Difference, differences
 from subgroup_offset.reports.locate import EVALUATION
 from subgroup_offset.reports.runs import Run
 from subgroup_offset.reports.settings import Settings
-
-FILE_NAME = "evaluation.json"
 
 
 def evaluation_settings(run: Run) -> Configured | None:

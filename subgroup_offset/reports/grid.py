@@ -182,7 +182,7 @@ def arrow(value: float | None, reference: float | None) -> Arrow:
 def ranks(column: Sequence[float | None]) -> list[Emphasis]:
     """Best and second best of a column, the greater the better; equal values share a place. None has none.
 
-    Where only one value differs from nothing else there is no best: a column of equal values, or of one.
+    A column of one value, or of equal ones, has no best.
     """
     known = sorted({value for value in column if value is not None}, reverse=True)
     if len(known) < 2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from subgroup_offset.reports.differences import setting_differences
 from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method
@@ -13,9 +14,9 @@ from subgroup_offset.reports.settings import shown, subgroup_defaults
 _SHOWN_KEYS = 2
 
 
-@dataclass
+@dataclass(eq=False)
 class Group:
-    """Runs of one method with the same settings, seeds aside."""
+    """Runs of one method with the same settings, seeds aside. Compared by identity."""
 
     label: str
     method: Method
@@ -110,8 +111,8 @@ class ModelRuns:
     def headline(self) -> list[Group]:
         """Groups of the main table: all but those that an ablation shows beside their base."""
         ablations = [*self.shuffle_ablations(), *self.strategy_ablations()]
-        variants = {id(group) for ablation in ablations for _, group in ablation.variants}
-        return [group for group in self.groups if id(group) not in variants]
+        variants = {group for ablation in ablations for _, group in ablation.variants}
+        return [group for group in self.groups if group not in variants]
 
     def _ablations(self, departs: Callable[[Group, Group], bool]) -> list[Ablation]:
         found = []
@@ -157,11 +158,12 @@ def _same_training(run: Run, other: Run) -> bool:
     return not setting_differences(run.configured, other.configured)
 
 
-def _differing(a: Group, b: Group) -> set[str]:
+@cache
+def _differing(a: Group, b: Group) -> frozenset[str]:
     first, second = a.runs[0].configured, b.runs[0].configured
     if first is None or second is None:
-        return {"(no config)"}
-    return set(setting_differences(first, second))
+        return frozenset({"(no config)"})
+    return frozenset(setting_differences(first, second))
 
 
 def _departures(group: Group) -> int:

@@ -5,7 +5,6 @@ The log holds one object per prompt and line. Imports neither torch nor verl: it
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from subgroup_offset.jsonl import NoJSON, json_object, numbered_lines
 from subgroup_offset.strategy import split_instructions
 from subgroup_offset.strategy.preview import IDEA
 
@@ -204,24 +204,19 @@ def _files(path: Path) -> list[Path]:
 
 
 def _read_file(path: Path) -> Iterator[PromptRecord]:
-    with path.open("rb") as file:  # as bytes: a text file also breaks lines where JSON does not
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode("utf-8"))
-            except ValueError as error:
-                if not line.endswith(b"\n"):
-                    return
-                raise RecordError(f"{path}, line {number}: no JSON ({error}). Remove or mend the line.") from error
-            try:
-                yield _record(row)
-            except (KeyError, TypeError, ValueError) as error:
-                what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-                raise RecordError(
-                    f"{path}, line {number}: no record of the strategy stage ({what}). Give the log that the strategy "
-                    "stage writes, not a rollout dump."
-                ) from error
+    for number, line in numbered_lines(path):
+        try:
+            yield _record(json_object(line))
+        except NoJSON as error:
+            if not line.endswith(b"\n"):
+                return
+            raise RecordError(f"{path}, line {number}: {error}. Remove or mend the line.") from error
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
+            raise RecordError(
+                f"{path}, line {number}: no record of the strategy stage ({what}). Give the log that the strategy "
+                "stage writes, not a rollout dump."
+            ) from error
 
 
 def _record(row: Mapping[str, Any]) -> PromptRecord:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from subgroup_offset.reports.grid import (
+    NOTHING,
     Block,
     Browser,
     Cell,
@@ -19,6 +20,8 @@ from subgroup_offset.reports.grid import (
     Row,
     Table,
 )
+from subgroup_offset.reports.inspect import PLAIN_PROMPT
+from subgroup_offset.strategy.preview import IDEA
 
 _ARROWS = {"": "", "up": " ↑", "down": " ↓"}
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
@@ -117,7 +120,7 @@ def _prompts(browser: dict[str, Any]) -> Iterator[str]:
         if not steps:
             continue
         prompt = steps[-1]["prompts"][0]
-        span = "–" if prompt["span"] is None else f"{prompt['span']:.2f}"
+        span = NOTHING if prompt["span"] is None else f"{prompt['span']:.2f}"
         head, left, tail = prompt["problem"]
         problem = head if not left else f"{head} … {left:,} characters left out … {tail}"
         yield ""
@@ -127,14 +130,14 @@ def _prompts(browser: dict[str, Any]) -> Iterator[str]:
         yield _line(["Slot", "Key idea of the preview", "Successes", "Mean reward"])
         yield _line(["---", "---", "---:", "---:"])
         for slot in sorted(prompt["slots"], key=lambda s: -(s["successes"] or 0) / max(s["rollouts"], 1)):
-            won = "–" if slot["successes"] is None else slot["successes"]
-            reward = "–" if slot["reward"] is None else f"{slot['reward']:.2f}"
+            won = NOTHING if slot["successes"] is None else slot["successes"]
+            reward = NOTHING if slot["reward"] is None else f"{slot['reward']:.2f}"
             yield _line([str(slot["slot"]), _idea(slot["preview"]), f"{won}/{slot['rollouts']}", reward])
 
 
 def _idea(preview: str | None) -> str:
     if preview is None:
-        return "(plain prompt)"
-    _, header, idea = preview.partition("[KEY IDEA]")
+        return PLAIN_PROMPT
+    _, header, idea = preview.partition(IDEA)
     lines = (idea if header else preview).strip().splitlines()
     return "<br>".join(escaped(line) for line in lines)

@@ -14,7 +14,7 @@ class ReportError(ValueError):
 class Missing:
     """Something that is not there, or that was left out because it could not be used."""
 
-    #: The run's name; empty for what concerns the whole report.
+    #: The run's name.
     run: str
     what: str
     #: What would produce it.
@@ -34,7 +34,5 @@ def grouped(items: Iterable[Missing]) -> list[MissingGroup]:
     """Entries with the same text as one, in the order in which they first appear, each run once."""
     runs: dict[tuple[str, str], dict[str, None]] = {}
     for item in items:
-        names = runs.setdefault((item.what, item.fix), {})
-        if item.run:
-            names[item.run] = None
+        runs.setdefault((item.what, item.fix), {})[item.run] = None
     return [MissingGroup(tuple(names), what, fix) for (what, fix), names in runs.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 
 from subgroup_offset.advantage import subgroup_advantages
+from subgroup_offset.jsonl import json_object, numbered_lines
 from subgroup_offset.strategy import extract_preview
 
 
@@ -38,8 +38,8 @@ class Subgroup:
 def read_rollouts(path: Path) -> list[Rollout]:
     """The rollouts of one step's dump. Its ``uid`` is verl's key, ``{prompt}_{session}_{output}``."""
     rollouts = []
-    for line in path.read_text("utf-8").splitlines():
-        row = json.loads(line)
+    for _, line in numbered_lines(path):
+        row = json_object(line)
         prompt, session, _ = row["uid"].rsplit("_", 2)
         if not prompt.startswith("pad"):
             rollouts.append(Rollout(prompt, int(session), row["input"], row["output"], row["score"]))

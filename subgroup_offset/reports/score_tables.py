@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from subgroup_offset.evaluation.samples import OVERALL
-from subgroup_offset.reports.grid import NOTHING, Arrow, Cell, Emphasis, Head, Row, Table, arrow, cells, ranks
+from subgroup_offset.reports.grid import NOTHING, Cell, Emphasis, Head, Row, Table, arrow, cells, ranks
 from subgroup_offset.reports.groups import Ablation, Group, ModelRuns
 from subgroup_offset.reports.methods import lam_text
 from subgroup_offset.reports.scores import Column, ScoreBook
@@ -35,14 +35,13 @@ def main_table(models: Sequence[ModelRuns], books: Mapping[str, ScoreBook], note
     anchored: dict[str, list[str]] = {}
     for model in shown:
         book, groups = books[model.name], model.headline()
-        anchors = {id(group): model.anchor(group) for group in groups}
         marks = _emphasis([g for g in groups if g.method.strategy_based], columns, book)
         rows.append(Row(cells(model.name), "heading"))
         for group in groups:
-            anchor = anchors[id(group)]
+            anchor = model.anchor(group)
             reference = anchor.group if anchor else None
             row_kind = {"grpo": "reference", "anchor": "anchor"}.get(group.method.direction, "")
-            rows.append(score_row(group.label, group, reference, columns, book, marks.get(id(group)), row_kind))
+            rows.append(score_row(group.label, group, reference, columns, book, marks.get(group), row_kind))
             if anchor:
                 anchored.setdefault(f"{anchor.group.label}{', ' if anchor.note else ''}{anchor.note}", []).append(
                     group.label
@@ -67,7 +66,7 @@ def lambda_table(family: Sequence[Group], book: ScoreBook) -> Table:
         marks = _emphasis(groups, columns, book)
         if groups:
             rows.append(Row(cells(heading), "heading"))
-        rows += [score_row(lam_text(g.method.lam or 0.0), g, zero, columns, book, marks.get(id(g)), "") for g in groups]
+        rows += [score_row(lam_text(g.method.lam or 0.0), g, zero, columns, book, marks.get(g), "") for g in groups]
     caption = f"Effect of lam on {_name(book.kind)}, in the layout of the paper's Table 2"
     notes = ("Arrows: change from lam = 0. Bold and underlined: best and second best of each direction.",)
     return Table(caption, heads("lam", columns, book.kind), tuple(rows), (*notes, *_notes(book.kind)))
@@ -128,16 +127,15 @@ def score_row(
     kind: str,
 ) -> Row:
     """A group's scores, means over its seeds, with arrows from another group."""
-    comparable = reference is not None and _steps(group, book) == _steps(reference, book)
+    comparable = reference if reference is not None and _steps(group, book) == _steps(reference, book) else None
     found = []
     for i, column in enumerate(columns):
         pooled = book.pooled(group, column)
         if pooled is None:
             found.append(Cell(NOTHING))
             continue
-        moved: Arrow = ""
-        if comparable and reference is not None and (other := book.pooled(reference, column)):
-            moved = arrow(column.rounded(pooled.mean), column.rounded(other.mean))
+        other = book.pooled(comparable, column) if comparable else None
+        moved = arrow(column.rounded(pooled.mean), column.rounded(other.mean) if other else None)
         small = "" if pooled.error is None else column.text_of_error(pooled.error)
         if pooled.seeds < group.seeds:
             small = f"{small} ({pooled.seeds} of {group.seeds} seeds)".strip()
@@ -147,7 +145,7 @@ def score_row(
     return Row((name, *step, *found), kind)  # type: ignore[arg-type]
 
 
-def _emphasis(groups: Sequence[Group], columns: Sequence[Column], book: ScoreBook) -> dict[int, list[Emphasis]]:
+def _emphasis(groups: Sequence[Group], columns: Sequence[Column], book: ScoreBook) -> dict[Group, list[Emphasis]]:
     """Best and second best of each column among these groups, as rounded for showing."""
     if book.kind == "validation" and len({_steps_text(group, book) for group in groups}) > 1:
         return {}
@@ -155,7 +153,7 @@ def _emphasis(groups: Sequence[Group], columns: Sequence[Column], book: ScoreBoo
     for column in columns:
         pooled = [book.pooled(group, column) for group in groups]
         marks.append(ranks([column.rounded(p.mean) if p else None for p in pooled]))
-    return {id(group): [column[i] for column in marks] for i, group in enumerate(groups)}
+    return {group: [column[i] for column in marks] for i, group in enumerate(groups)}
 
 
 def _all_columns(models: Sequence[ModelRuns], books: Mapping[str, ScoreBook]) -> list[Column]:

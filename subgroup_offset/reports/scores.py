@@ -60,8 +60,6 @@ class Pooled:
     mean: float
     #: Standard error of the mean over seeds; None with one.
     error: float | None
-    low: float
-    high: float
     seeds: int
 
 
@@ -88,7 +86,7 @@ class ScoreBook:
         if not values:
             return None
         error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-        return Pooled(float(np.mean(values)), error, min(values), max(values), len(values))
+        return Pooled(float(np.mean(values)), error, len(values))
 
 
 def evaluations(runs: Sequence[Run]) -> ScoreBook:
@@ -140,7 +138,7 @@ def _evaluation(run: Run) -> Scores | None:
     for path in run.evaluation:
         try:
             frames.append(read_samples(path))
-        except (SamplesError, OSError, ValueError) as error:
+        except (OSError, ValueError) as error:
             run.lacks(f"A usable evaluation in {path.name}: {error}", fix)
     if not frames:
         return None
@@ -171,7 +169,8 @@ def _without_partial_means(book: ScoreBook, runs: Sequence[Run]) -> None:
             )
         if absent or len(everything) == 1:
             values = {column: value for column, value in scores.values.items() if column.benchmark != OVERALL}
-            book.by_run[run.name] = replace(scores, values=values)
+            summary = scores.summary[scores.summary["benchmark"] != OVERALL]
+            book.by_run[run.name] = replace(scores, values=values, summary=summary)
 
 
 def _benchmarks(scores: Scores) -> set[str]:

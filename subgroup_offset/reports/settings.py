@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,8 @@ def read_settings(path: Path) -> Settings:
 
 def subgroup_defaults() -> dict[str, Any]:
     """The defaults of ``algorithm.subgroup`` by dotted key."""
-    top = {f.name: getattr(SubgroupConfig(), f.name) for f in fields(SubgroupConfig)}
-    strategy = asdict(top.pop("strategy"))
+    top = asdict(SubgroupConfig())
+    strategy = top.pop("strategy")
     return {f"{SUBGROUP}.{k}": v for k, v in top.items()} | {f"{SUBGROUP}.strategy.{k}": v for k, v in strategy.items()}
 
 

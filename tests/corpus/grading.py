@@ -259,6 +259,7 @@ GROUPS = {
     "an interval for its end": ("Answer: $[3, 5]$", "3", DIFFERENT),
     "a union in another order": (r"Answer: $(5, \infty) \cup (-\infty, 3)$", r"(-\infty, 3) \cup (5, \infty)", EQUAL),
     "a union of neighbours": (r"Answer: $[1, 2] \cup [2, 3]$", "[1, 3]", EQUAL),
+    "a union cut elsewhere": (r"Answer: $[1, 3] \cup [2, 4]$", r"[1, 2] \cup [2, 4]", EQUAL),
     "a union with a gap": (r"Answer: $[1, 2) \cup (2, 3]$", "[1, 3]", DIFFERENT),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import math
 import os
 import struct
 import sys
@@ -108,19 +109,12 @@ def safetensors_parameters(path: Path) -> tuple[int, str | None]:
             header = json.loads(file.read(length))
         tensors = [value for key, value in header.items() if key != "__metadata__"]
         end = max((tensor["data_offsets"][1] for tensor in tensors), default=0)
-        count = sum(_product(tensor["shape"]) for tensor in tensors)
+        count = sum(math.prod(tensor["shape"]) for tensor in tensors)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         return 0, f"is no safetensors file ({type(error).__name__}: {error})"
     if size != 8 + length + end:
         return count, f"has {size} bytes where its header says {8 + length + end}: it was copied or written in part"
     return count, None
-
-
-def _product(shape: list[int]) -> int:
-    result = 1
-    for length in shape:
-        result *= length
-    return result
 
 
 def data(path: str) -> dict[str, Any]:
@@ -164,7 +158,7 @@ def read_columns(file: str) -> tuple[dict[str, str], int | None]:
         with open(file, encoding="utf-8") as stream:
             first = stream.readline()
             row = (json.loads(first + stream.read()) or [{}])[0] if first[:1] == "[" else json.loads(first)
-        return {key: json.dumps(value)[:2000] for key, value in row.items()}, None
+        return {key: json.dumps(value) for key, value in row.items()}, None
     raise ValueError("verl reads .parquet, .json and .jsonl files only")
 
 

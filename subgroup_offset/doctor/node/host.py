@@ -9,7 +9,6 @@ import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -77,16 +76,19 @@ def memory() -> tuple[int | None, int | None]:
         return None, None
     values = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
     total, available = values.get("MemTotal"), values.get("MemAvailable")
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    for group, limit, used, prefix in (
+        (Path("/sys/fs/cgroup"), "memory.max", "memory.current", ""),
+        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
     ):
         try:
-            most, now = int(Path(limit).read_text()), int(Path(used).read_text())
+            most, now = int((group / limit).read_text()), int((group / used).read_text())
+            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         except (OSError, ValueError):  # no such file, or "max"
             continue
+        # Cached files count as used, but give way to what a process asks for.
+        cached = sum(int(stat.get(f"{prefix}{kind}", 0)) for kind in ("active_file", "inactive_file"))
         if total is not None and most < total:
-            total, available = most, min(available or most, most - now)
+            total, available = most, min(available or most, most - now + cached)
     return total, available
 
 
@@ -103,7 +105,6 @@ def main(request: dict) -> dict:
     devices, gpu_error = gpus()
     total, available = memory()
     return {
-        "hostname": socket.gethostname(),
         "python": platform.python_version(),
         "executable": sys.executable,
         "cwd": os.getcwd(),

@@ -37,6 +37,7 @@ def write(path: str, may_be_made: bool, token: str) -> dict[str, Any]:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
+        remove(file)
         return {**facts, "error": f"cannot be written ({error.strerror})"}
     return {**facts, "token": file}
 
@@ -52,7 +53,7 @@ def read(file: str, token: str) -> bool:
 
 def remove(file: str) -> None:
     """Take away this node's own token."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         os.unlink(file)
 
 

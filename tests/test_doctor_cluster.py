@@ -84,14 +84,14 @@ def test_a_run_that_can_start(cluster, world):
     assert {row.count(" ok ") for row in rows.values()} == {2}
     assert rows["data"].count("16 rows") == 2 and rows["paths"].count("1 of 1") == 2
     # The tokens are gone, and the directory that the run makes was not made for it.
-    assert sorted(path.name for path in world.iterdir()) == ["model", "train.parquet", "val.parquet"]
+    assert sorted(path.name for path in world.iterdir()) == ["model", "toy-train.parquet", "toy-val.parquet"]
 
 
 @pytest.mark.slow
 def test_a_node_without_the_plugin_is_named_with_the_fix(cluster, world, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(HIDE)
     with second_node(cluster, env_vars={"PYTHONPATH": str(tmp_path)}) as (node, _):
-        done = doctor(cluster, "--path", world, "--model", world / "model", "--data", world / "train.parquet")
+        done = doctor(cluster, "--path", world, "--model", world / "model", "--data", world / "toy-train.parquet")
     assert done.returncode == 1, done.stdout + done.stderr
     # vLLM for the CPU needs the plugin too.
     errors = {line.split(": ")[1]: line for line in done.stdout.splitlines() if line.startswith("error")}

@@ -17,7 +17,7 @@ def test_a_run_on_the_cpu():
     expected = of_config(compose_run("contrast", None, TOY))
     assert (expected.device, expected.nodes, expected.gpus_per_node, expected.total_gpus) == ("cpu", 1, 1, 1)
     assert expected.models == (Model("/toy/model", "/toy/model", "/toy/model"),)
-    assert [data.path for data in expected.data] == ["/toy/train.parquet", "/toy/val.parquet"]
+    assert [data.path for data in expected.data] == ["/toy/toy-train.parquet", "/toy/toy-val.parquet"]
     assert expected.directories == ()  # save_freq is -1: nothing is written
     assert expected.ray_init["num_cpus"] == 16 and "py_executable" not in expected.ray_init["runtime_env"]
     assert expected.runtime_env["env_vars"]["VERL_PLATFORM"] == "cpu"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,13 +31,9 @@ RESPONSE = 32
 
 @pytest.fixture
 def run(toy, tmp_path) -> Path:
-    """The directory of a run with a checkpoint; the model's context is made long enough for real problems."""
-    model = tmp_path / "model"
-    shutil.copytree(toy / "model", model)
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 2048}))
+    """The directory of a run with a checkpoint."""
     directory = tmp_path / "run"
-    write_fsdp_checkpoint(model, directory / "checkpoints" / "global_step_3")
+    write_fsdp_checkpoint(toy / "model", directory / "checkpoints" / "global_step_3")
     (directory / "checkpoints" / TRACKER).write_text("3")
     return directory
 

@@ -12,7 +12,7 @@ from subgroup_offset.toy.prompts import messages
 
 def test_parquet_has_what_verl_reads_over_disjoint_pairs(tmp_path):
     write_data(tmp_path, train_size=400, val_size=40, seed=1)
-    frames = {split: pd.read_parquet(tmp_path / f"{split}.parquet") for split in ("train", "val")}
+    frames = {split: pd.read_parquet(tmp_path / f"toy-{split}.parquet") for split in ("train", "val")}
     assert {split: len(frame) for split, frame in frames.items()} == {"train": 400, "val": 40}
     pairs = {}
     for split, frame in frames.items():
@@ -30,7 +30,7 @@ def test_parquet_has_what_verl_reads_over_disjoint_pairs(tmp_path):
 def test_data_is_the_same_for_the_same_seed(tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         write_data(tmp_path / name, 50, 10, seed)
-    a, b, c = (pd.read_parquet(tmp_path / name / "train.parquet").extra_info.tolist() for name in "abc")
+    a, b, c = (pd.read_parquet(tmp_path / name / "toy-train.parquet").extra_info.tolist() for name in "abc")
     assert a == b != c
 
 

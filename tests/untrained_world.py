@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_untrained_world(root: Path) -> Path:
-    """Write train.parquet, val.parquet (8 rows each) and model/ into a directory, and return it."""
+    """Write toy-train.parquet, toy-val.parquet (8 rows each) and model/ into a directory, and return it."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     from subgroup_offset.toy import write_data

@@ -27,7 +27,7 @@ class ToyPaths:
 
     @property
     def root(self) -> Path:
-        """The directory that holds model/, train.parquet and val.parquet."""
+        """The directory that holds model/, toy-train.parquet and toy-val.parquet."""
         return self.model.parent
 
 
@@ -46,7 +46,7 @@ def world_key(seed: int, steps: int) -> str:
 
 
 def _paths(root: Path) -> ToyPaths:
-    return ToyPaths(model=root / "model", train=root / "train.parquet", val=root / "val.parquet")
+    return ToyPaths(model=root / "model", train=root / "toy-train.parquet", val=root / "toy-val.parquet")
 
 
 def _write_world(root: Path, seed: int, steps: int, progress: Progress | None) -> None:

@@ -10,6 +10,7 @@ from .problems import WORDINGS, Pair, Problem, split_pairs
 from .prompts import messages
 
 DATA_SOURCE = "math_dapo"  # Selects the reward function in verl.
+BENCHMARK = "toy"  # `subgroup-offset eval --benchmark toy-val` reads toy-val.parquet.
 TRAIN_SIZE = 1024
 VAL_SIZE = 64
 
@@ -20,7 +21,15 @@ def _row(problem: Problem, split: str, index: int) -> dict:
         "prompt": messages(problem.text),
         "ability": "math",
         "reward_model": {"style": "rule", "ground_truth": str(problem.answer)},
-        "extra_info": {"index": index, "split": split, "a": problem.a, "b": problem.b, "wording": problem.wording},
+        "extra_info": {
+            "benchmark": BENCHMARK,
+            "id": f"{split}-{index}",
+            "index": index,
+            "split": split,
+            "a": problem.a,
+            "b": problem.b,
+            "wording": problem.wording,
+        },
     }
 
 
@@ -34,9 +43,9 @@ def _questions(rng: random.Random, pairs: list[Pair], size: int) -> list[Problem
 
 
 def write_data(directory: Path, train_size: int = TRAIN_SIZE, val_size: int = VAL_SIZE, seed: int = 0) -> None:
-    """Writes train.parquet and val.parquet into `directory`, over disjoint pairs of factors.
+    """Writes toy-train.parquet and toy-val.parquet into `directory`, over disjoint pairs of factors.
 
-    The pairs of val.parquet are held out of RL only: the warm start has seen all pairs. Raises ValueError if a
+    The pairs of toy-val.parquet are held out of RL only: the warm start has seen all pairs. Raises ValueError if a
     size is not positive.
     """
     directory = Path(directory)
@@ -48,6 +57,6 @@ def write_data(directory: Path, train_size: int = TRAIN_SIZE, val_size: int = VA
         ("val", "val_size", val_pairs, val_size),
     ):
         if size < 1:
-            raise ValueError(f"{key}={size} leaves {split}.parquet empty; give a positive number of rows")
+            raise ValueError(f"{key}={size} leaves {BENCHMARK}-{split}.parquet empty; give a positive number of rows")
         rows = [_row(problem, split, i) for i, problem in enumerate(_questions(rng, pairs, size))]
-        pd.DataFrame(rows).to_parquet(directory / f"{split}.parquet", index=False)
+        pd.DataFrame(rows).to_parquet(directory / f"{BENCHMARK}-{split}.parquet", index=False)

@@ -12,6 +12,7 @@ from subgroup_offset.doctor.command import doctor
 from subgroup_offset.evaluation.eval_command import evaluate
 from subgroup_offset.evaluation.grade_command import grade
 from subgroup_offset.reports.command import report
+from subgroup_offset.terminal import told
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
@@ -31,11 +32,8 @@ def demo(
     from subgroup_offset.demo import run_demo
     from subgroup_offset.launch import RunFailed
 
-    try:
+    with told(RunFailed):
         run_demo(output, method, steps)
-    except RunFailed as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
 
 
 @app.command()
@@ -55,11 +53,8 @@ def inspect(
     from subgroup_offset.reports.inspect import run
 
     filters = {"step": step, "contains": contains, "min_span": min_span, "informative": informative}
-    try:
+    with told(ValueError, OSError):
         shown = run(path, raw=raw, limit=limit, order=order, **filters)
-    except (ValueError, OSError) as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
     if not shown:
         typer.echo("No prompt fits these filters.")
 

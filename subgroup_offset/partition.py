@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from subgroup_offset.boxes import boxes
 from subgroup_offset.config import ConfigError
 
 #: The values of ``algorithm.subgroup.partition`` besides the path of a class. ``strategy`` is the rollout's own.
@@ -27,9 +28,6 @@ NO_ANSWER = "no answer"
 _KEY = "algorithm.subgroup.partition"
 # Markdown around the word is no part of the answer: "**Answer:** 34" says 34.
 _ANSWER_LINE = re.compile(r"answer[*_]*[ \t]*[:：][*_]*", re.IGNORECASE)
-# What brace matching has to see. An escaped brace is text; a doubled backslash before "boxed" is an escaped command.
-# Bounded, because a run of backslashes would otherwise be read again from each of them.
-_BOX_TOKEN = re.compile(r"(?P<box>\\{1,2}boxed\s*+\{)|\\.|[{}]", re.DOTALL)
 # What verl's math_dapo puts into ``pred`` where it found nothing.
 _INVALID_PRED = "[INVALID]"
 
@@ -136,9 +134,9 @@ def final_answer(rollout: FinishedRollout) -> str:
 
     The first of these that is there and not empty: the reward's ``pred`` (a field; verl's "[INVALID]" is none), the
     rest of the last ``Answer:`` line of the text (any case, anywhere in a line, the last that has a rest), the
-    contents of the last closed ``\\boxed{...}``. Of an answer that holds a box, the box's contents count. White space,
-    ``$`` and periods at the end are dropped; nothing else is normalised, so 1/2 and 0.5 are two answers. Takes time
-    linear in the text.
+    contents of the last closed box (boxed or fbox). Of an answer that holds a box, the box's contents
+    count. White space, ``$`` and periods at the end are dropped; nothing else is normalised, so 1/2 and 0.5 are two
+    answers. Takes time linear in the text.
     """
     pred = rollout.fields.get("pred")
     if pred is not None and str(pred) != _INVALID_PRED and (answer := _normalise(str(pred))):
@@ -147,7 +145,8 @@ def final_answer(rollout: FinishedRollout) -> str:
         *_, last = (None, *_ANSWER_LINE.finditer(line))
         if last and (answer := _normalise(line[last.end() :])):
             return answer
-    return _normalise(_last_box(rollout.text) or "") or NO_ANSWER
+    boxed = boxes(rollout.text)
+    return (boxed and _normalise(rollout.text[slice(*boxed[-1])])) or NO_ANSWER
 
 
 def check_labels(labels: Iterable[int | str], rollouts: Sequence[FinishedRollout], name: str) -> list[int | str]:
@@ -249,24 +248,8 @@ def _load(name: Any) -> Partition:
 
 def _normalise(answer: str) -> str:
     """The answer, or what is boxed in it, without white space, ``$`` and periods at the end."""
-    box = _last_box(answer)
-    return "".join((answer if box is None else box).split()).replace("$", "").rstrip(".")
-
-
-def _last_box(text: str) -> str | None:
-    """The contents of the last ``\\boxed{...}`` whose brace closes; one pass with a stack, so linear."""
-    open_braces: list[int | None] = []  # where a box's contents start; None: a brace of another kind
-    last: tuple[int, int] | None = None
-    for token in _BOX_TOKEN.finditer(text):
-        if token["box"]:
-            open_braces.append(token.end())
-        elif token[0] == "{":
-            open_braces.append(None)
-        elif token[0] == "}" and open_braces:
-            start = open_braces.pop()
-            if start is not None and (last is None or start > last[0]):
-                last = (start, token.start())
-    return text[last[0] : last[1]] if last else None
+    boxed = boxes(answer)
+    return "".join((answer[slice(*boxed[-1])] if boxed else answer).split()).replace("$", "").rstrip(".")
 
 
 def _shown(value: Any) -> str:

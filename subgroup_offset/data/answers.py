@@ -10,10 +10,11 @@ import math
 import re
 from typing import Any
 
+from subgroup_offset.boxes import OPENING, boxes
 from subgroup_offset.data.errors import BadCell, require_utf8
 
 MARK = "####"  #: Stands before the final number in GSM8K's worked solutions.
-_BOXED = "\\boxed{"
+_BOX = re.compile(OPENING)
 _INTEGER = re.compile(r"([+-]?)0*([0-9]+)(?:\.0*)?")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?")
 _DEGREES = re.compile(r"\s*(?:\^\s*(?:\\circ|\{\s*\\circ\s*\})|°)\s*$")
@@ -85,24 +86,17 @@ def _text(value: Any) -> str:
 
 def _unwrapped(text: str) -> str:
     """Without box and dollar signs around the whole answer."""
-    if _BOXED in text:
-        text = _last_box(text).strip()
+    if opened := list(_BOX.finditer(text)):
+        closed = boxes(text)
+        if not closed or closed[-1][0] < opened[-1].end():
+            raise BadCell("has a \\boxed{ that is not closed", "Close it, or give the final answer alone.")
+        text = text[slice(*closed[-1])].strip()
     if len(text) > 1 and text[0] == text[-1] == "$" and "$" not in text.strip("$"):
         text = text.strip("$")
     text = text.strip()
     if not text:
         raise BadCell("is empty inside its markup", "Add the answer, or remove the row.")
     return text
-
-
-def _last_box(text: str) -> str:
-    start = text.rindex(_BOXED) + len(_BOXED)
-    depth = 1
-    for end in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[end], 0)
-        if not depth:
-            return text[start:end]
-    raise BadCell("has a \\boxed{ that is not closed", "Close it, or give the final answer alone.")
 
 
 def _integer(text: str) -> str | None:

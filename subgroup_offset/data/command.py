@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from subgroup_offset.terminal import told
+
 
 def data(
     name: Annotated[str, typer.Argument(help="dapo, aime24, aime25, aime26, hmmt25 or gsm8k.")],
@@ -37,7 +39,7 @@ def data(
     from subgroup_offset.data.errors import DataError
     from subgroup_offset.data.prepare import prepare
 
-    try:
+    with told(DataError):
         report = prepare(
             name,
             source=source,
@@ -53,7 +55,4 @@ def data(
             token=token,
             progress=Console(stderr=True),
         )
-    except DataError as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
     typer.echo("\n".join(report.lines()))

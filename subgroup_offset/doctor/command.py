@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from subgroup_offset.terminal import told
+
 if TYPE_CHECKING:
     from subgroup_offset.doctor.expected import Expected
     from subgroup_offset.doctor.findings import Finding
@@ -57,11 +59,8 @@ def doctor(
     expected = with_options(expected, path or (), model or (), data or (), nodes)
     address = address or expected.ray_init.get("address")
     findings += joining(expected.ray_init, joins=address is not None)
-    try:
+    with told(NoCluster):
         report = examine(expected, address, timeout, wait, lambda text: status.print(f"... {text}", soft_wrap=True))
-    except NoCluster as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
     report = Report(report.cells, (*findings, *report.findings))
     show(report, console)
     if any(finding.level == ERROR for finding in report.findings):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,17 +38,10 @@ def compose_run(name: str, directory: Path | None, overrides: Sequence[str]) -> 
 
 def validate(config: Any) -> list[Finding]:
     """Run verl's checks of a config and ours (:mod:`subgroup_offset.preflight`), as the run's start would."""
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import validate_config
-
-    from subgroup_offset.preflight import check_run
+    from subgroup_offset.preflight import check_as_main_ppo
 
     try:
-        # What verl says about a config that is right, the run itself will say.
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
-        check_run(config)
+        check_as_main_ppo(config)
     except Exception as error:  # verl's checks raise what they like, AssertionError included
         return [refused(error)]
     return []

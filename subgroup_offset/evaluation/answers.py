@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
+from subgroup_offset.boxes import OPENING, boxes
+
 Source = Literal["answer line", "box"]
 
 MAX_ANSWER = 1000  #: Characters. What is longer is no final answer; the longest one in MATH-500 has 159.
@@ -24,13 +26,12 @@ _LINE_END = re.compile(r"[\r\n\u2028\u2029]|\Z")
 # What surrounds an answer and is none: a line of only these is empty.
 _BLANK = re.compile(r"(?:[\s*_`#>$}\u200b\ufeff]|\\[\[\]()])*+")
 _CLOSING = {"$$": "$$", r"\[": r"\]"}
-_BOX = r"\\(?:boxed|fbox)\s*+\{"
-_BRACES = re.compile(rf"(?P<box>{_BOX})|\\.|[{{}}]", re.DOTALL)
 # Tokens of chat templates end an answer, HTML and XML tags only surround it.
 _ENDS = re.compile(r"(?:<[|｜][A-Za-z_]{3}|</s>|\[/?INST\]).*", re.DOTALL)
 _TAGS = re.compile(r"</?(?:answer|think|br|b|i|p|div|span|strong|em|eos|pad|bos|s)\b[^<>]{0,40}>", re.IGNORECASE)
 _EDGES = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "*"
-_DELIMITERS = re.compile(rf"\\[\[\]()]|\\displaystyle|{_BOX}")
+_OPENING = re.compile(OPENING)
+_DELIMITERS = re.compile(rf"\\[\[\]()]|\\displaystyle|{OPENING}")
 # Text beside a box that may change what is answered.
 _MORE = re.compile(r"[\d=<>\\]|\b(?:or|and|not)\b", re.IGNORECASE)
 
@@ -60,14 +61,14 @@ def find_answer(response: str) -> FoundAnswer | None:
     Args:
         response: what the model wrote, any text of any length.
     """
-    boxes = [(start, text) for start, end in _boxes(response) if (text := _clean(response[start:end]))]
+    boxed = [(start, text) for start, end in boxes(response) if (text := _clean(response[start:end]))]
     lines = [(end, text) for end, line in _answer_lines(response) if (text := _unboxed(_clean(line)))]
     if lines:
         end, text = lines[-1]
-        later = [box for start, box in boxes if start > end]
+        later = [box for start, box in boxed if start > end]
         return FoundAnswer(text, "answer line", len({line for _, line in lines}), later[-1] if later else None)
-    if boxes:
-        return FoundAnswer(boxes[-1][1], "box", len({box for _, box in boxes}))
+    if boxed:
+        return FoundAnswer(boxed[-1][1], "box", len({box for _, box in boxed}))
     return None
 
 
@@ -93,37 +94,22 @@ def _display_end(response: str, start: int, first: int, line_end: int) -> int:
     for opening, closing in _CLOSING.items():
         if opening in response[start:first]:
             return max(line_end, response.find(closing, first, limit))
-    if response.startswith(("\\boxed", "\\fbox"), first):
-        opened = _boxes(response[first:limit])[:1]
+    if _OPENING.match(response, first):
+        opened = boxes(response[first:limit])[:1]
         return max([line_end, *(first + end + 1 for _, end in opened)])
     return line_end
 
 
-def _boxes(text: str) -> list[tuple[int, int]]:
-    """Start and end of the contents of all closed boxes, in the order in which they open."""
-    stack: list[int | None] = []
-    boxes = []
-    for match in _BRACES.finditer(text):
-        if match["box"]:
-            stack.append(match.end())
-        elif match[0] == "{":
-            stack.append(None)
-        elif match[0] == "}" and stack:
-            start = stack.pop()
-            if start is not None:
-                boxes.append((start, match.start()))
-    return sorted(boxes)
-
-
 def _unboxed(text: str) -> str:
     """The content of the only box of an answer, or the answer with the boxes taken off."""
-    boxes = _boxes(text)
-    if not boxes:
+    boxed = boxes(text)
+    if not boxed:
         return text
-    around = _DELIMITERS.sub("", text[: boxes[0][0]]) + _DELIMITERS.sub("", text[boxes[0][1] :])
-    if len(boxes) == 1 and not _MORE.search(around):
-        return text[slice(*boxes[0])].strip(_EDGES)
-    return re.sub(r"\\(?:boxed|fbox)\s*+(?=\{)", " ", text).strip(_EDGES)
+    (start, end), *more = boxed
+    around = _DELIMITERS.sub("", text[:start]) + _DELIMITERS.sub("", text[end:])
+    if not more and not _MORE.search(around):
+        return text[start:end].strip(_EDGES)
+    return _OPENING.sub(" {", text).strip(_EDGES)
 
 
 def _clean(text: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from subgroup_offset.terminal import told
 
 EXIT_INTERRUPTED = 130  # what shells report for Ctrl-C
 
@@ -65,7 +69,7 @@ def evaluate(
     from subgroup_offset.evaluation.run_config import Sampling
 
     console = Console()
-    try:
+    with told(ValueError, OSError, PoolError), _interruptible():
         if (checkpoint is None) == (generations is None):
             raise EvaluationError("Give either a checkpoint to sample from, or generations with --from.")
         if generations is not None:
@@ -86,9 +90,12 @@ def evaluate(
             time_limit=time_limit,
             console=console,
         )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    try:
+        yield
     except KeyboardInterrupt:
         typer.secho("Interrupted; finished samples are kept. The same command goes on.", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
-    except (ValueError, OSError, PoolError) as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from subgroup_offset.terminal import told
+
 
 def grade(
     file: Annotated[Path, typer.Argument(help="JSONL of generations, such as a file of trainer.validation_data_dir.")],
@@ -24,7 +26,7 @@ def grade(
     from subgroup_offset.evaluation.grade_file import grade_file
     from subgroup_offset.evaluation.pool import PoolError
 
-    try:
+    with told(ValueError, OSError, PoolError):
         grade_file(
             file,
             response_column=response_column,
@@ -35,6 +37,3 @@ def grade(
             compare=compare,
             show=show,
         )
-    except (ValueError, OSError, PoolError) as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None

@@ -5,6 +5,6 @@ defaults trigger neither. A run that does not use this package is not checked.
 """
 
 from subgroup_offset.preflight.ours import MANAGER_NAME
-from subgroup_offset.preflight.run import check_run, install
+from subgroup_offset.preflight.run import check_as_main_ppo, check_run, install
 
-__all__ = ["MANAGER_NAME", "check_run", "install"]
+__all__ = ["MANAGER_NAME", "check_as_main_ppo", "check_run", "install"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -30,6 +33,24 @@ def check_run(config: Any) -> None:
     else:
         ours.check_unused(config, findings)
     findings.settle()
+
+
+def check_as_main_ppo(config: Any) -> None:
+    """verl's checks of a config and :func:`check_run`, as the start of ``verl.trainer.main_ppo`` would run them.
+
+    Quietly: what verl says about a config that is right, the run itself will say. Imports verl, and torch with it.
+
+    Raises:
+        ConfigError: ours.
+        Exception: verl's checks raise what they like, AssertionError included.
+    """
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        validate_config(config, need_reference_policy(config), need_critic(config))
+        check_run(config)
 
 
 def install(config_module: ModuleType) -> None:

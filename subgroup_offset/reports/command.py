@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from subgroup_offset.terminal import told
+
 
 def report(
     runs: Annotated[
@@ -35,10 +37,6 @@ def report(
     from subgroup_offset.reports.write import write_report
 
     console = Console(highlight=False)
-    try:
-        with Console(stderr=True).status("reading runs"):
-            written = write_report(runs, output, title=title, prompts=prompts, smooth=smooth)
-    except (ReportError, OSError) as error:
-        typer.secho(str(error), fg=typer.colors.RED, err=True)
-        raise typer.Exit(1) from None
+    with told(ReportError, OSError), Console(stderr=True).status("reading runs"):
+        written = write_report(runs, output, title=title, prompts=prompts, smooth=smooth)
     console.print(written.line(), soft_wrap=True, markup=False)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
-
 from omegaconf import DictConfig
 
+from subgroup_offset.preflight import check_as_main_ppo
 from subgroup_offset.sweep.settings import SweepError
 
 
@@ -16,7 +13,7 @@ def check_config(config: DictConfig) -> None:
 
     Raises:
         SweepError: if the config has no ``trainer``: then it is none of verl's, and nothing keeps its jobs apart.
-        Exception: whatever verl or :func:`subgroup_offset.preflight.check_run` find.
+        Exception: see :func:`~subgroup_offset.preflight.check_as_main_ppo`.
     """
     if "trainer" not in config:
         raise SweepError(
@@ -25,10 +22,4 @@ def check_config(config: DictConfig) -> None:
         )
     if "actor_rollout_ref" not in config:
         return  # the SFT trainer's, for one
-    from verl.trainer.ppo.utils import need_critic, need_reference_policy
-    from verl.utils.config import validate_config
-
-    # The job says all of it again, in its own log.
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        validate_config(config, need_reference_policy(config), need_critic(config))  # and check_run behind it
+    check_as_main_ppo(config)

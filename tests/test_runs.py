@@ -6,18 +6,21 @@ Each run takes minutes, so one run answers many questions.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from toy_run import toy_overrides
 
-from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.evaluation.samples import read_samples
+from subgroup_offset.launch import TrainingRun, read_run_steps
 from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy import extract_preview
 
 pytestmark = pytest.mark.slow
 
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 K = Z = 4
 PROMPTS = 8
 STEPS = 3
@@ -31,35 +34,53 @@ STEP_METRICS = {
 
 
 class Finished:
-    """A run that has ended: its logged training steps and its directory."""
+    """A run that has ended: its directory, its logged training steps and its rollouts."""
 
-    def __init__(self, directory: Path, logged: list[LoggedStep]) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, rollouts: Path) -> None:
+        logged = read_run_steps(directory)
+        self.directory, self._rollouts = directory, rollouts
         self.validation = [s for s in logged if s.step == 0]
         self.training = [s for s in logged if s.step > 0]
 
     def rollouts(self, step: int) -> dict[str, list[Rollout]]:
         groups: dict[str, list[Rollout]] = defaultdict(list)
-        for rollout in read_rollouts(self.directory / "rollouts" / f"{step}.jsonl"):
+        for rollout in read_rollouts(self._rollouts / f"{step}.jsonl"):
             groups[rollout.prompt].append(rollout)
         return groups
 
 
-def contrast_overrides(toy: Path, directory: Path) -> list[str]:
-    return [
-        *toy_overrides(toy, PROMPTS),
-        f"trainer.rollout_data_dir={directory}/rollouts",
+@pytest.fixture(scope="module")
+def study(toy, tmp_path_factory) -> Path:
+    """The directory of a study of one run of Contrast."""
+    directory = tmp_path_factory.mktemp("study")
+    overrides = [
+        f"data.train_batch_size={PROMPTS}",
+        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
         f"trainer.validation_data_dir={directory}/validation",
-        f"trainer.total_training_steps={STEPS}",
         "actor_rollout_ref.rollout.val_kwargs.n=2",
     ]
+    env = {**os.environ, "METHODS": "contrast", "SEEDS": "1", "STEPS": str(STEPS)}
+    command = [SCRIPTS / "toy_study", directory, *overrides]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory
 
 
 @pytest.fixture(scope="module")
-def contrast(toy, tmp_path_factory) -> Finished:
-    directory = tmp_path_factory.mktemp("contrast")
-    run = TrainingRun(directory, contrast_overrides(toy, directory))
-    return Finished(directory, run.wait(timeout=800))
+def contrast(study) -> Finished:
+    return Finished(study / "runs" / "job", study / "rollouts" / "job")
+
+
+def test_the_study_is_evaluated_and_reported(study):
+    evaluation = study / "runs" / "job" / "evaluation"
+    graded = read_samples(evaluation / "graded.jsonl")
+    assert len(graded) == 64 * 2 * 16 and not graded["correct"].isna().any()
+    assert set(graded["benchmark"]) == {"toy-val"}
+    report = (study / "report" / "report.md").read_text()
+    row = next(line for line in report.splitlines() if line.startswith("| contrast (lam=-0.3) |"))
+    assert f" {100 * graded['correct'].mean():.1f} " in row
+    html = (study / "report" / "report.html").read_text()
+    assert "toy-val" in html and "recall the times table" in html  # a preview, in the browser of subgroups
 
 
 def test_every_prompt_reaches_the_estimator_with_k_subgroups_of_z(contrast):
@@ -116,8 +137,8 @@ def test_the_policy_is_updated(contrast):
     assert all(s.metrics["training/rollout_probs_diff_mean"] < 1e-3 for s in contrast.training)
 
 
-def test_validation_is_single_stage(contrast):
-    rows = [json.loads(line) for line in (contrast.directory / "validation" / "0.jsonl").read_text().splitlines()]
+def test_validation_is_single_stage(study, contrast):
+    rows = [json.loads(line) for line in (study / "validation" / "job" / "0.jsonl").read_text().splitlines()]
     assert rows and not any("[KEY" in row["input"] for row in rows)
     assert contrast.validation and not any(
         k.startswith(("subgroup/", "strategy/")) for k in contrast.validation[0].metrics
@@ -144,23 +165,22 @@ def test_a_stock_run_knows_nothing_of_us(toy, tmp_path):
         "trainer.val_before_train=False",
         "trainer.logger=[file]",
     ]
-    run = Finished(tmp_path, TrainingRun(tmp_path, overrides).wait(timeout=800))
-    assert len(run.training) == 1
-    assert run.training[0].metrics["actor/grad_norm"] > 0
-    assert not any(k.startswith(("subgroup/", "strategy/")) for k in run.training[0].metrics)
+    (step,) = TrainingRun(tmp_path, overrides).wait(timeout=800)
+    assert step.metrics["actor/grad_norm"] > 0
+    assert not any(k.startswith(("subgroup/", "strategy/")) for k in step.metrics)
 
 
 def test_two_nodes(toy, tmp_path):
     """Two Ray nodes, two FSDP ranks, two vLLM replicas, two agent loop workers."""
     import importlib.util
 
-    script = Path(__file__).resolve().parents[1] / "scripts" / "two_nodes_cpu.py"
-    spec = importlib.util.spec_from_file_location("two_nodes_cpu", script)
+    spec = importlib.util.spec_from_file_location("two_nodes_cpu", SCRIPTS / "two_nodes_cpu.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    run = Finished(tmp_path, module.train_on_two_nodes(tmp_path, toy, steps=2, timeout=850))
-    assert len(run.training) == 2
-    for step in run.training:
+    logged = module.train_on_two_nodes(tmp_path, toy, steps=2, timeout=850)
+    training = [step for step in logged if step.step > 0]
+    assert len(training) == 2
+    for step in training:
         m = step.metrics
         assert m["subgroup/groups"] == 8 and m["subgroup/rows_total"] == 8 * K * Z
         assert m["subgroup/subgroups_per_group_min"] == m["subgroup/subgroups_per_group_max"] == K

@@ -72,12 +72,7 @@ def shuffle() -> Papers:
     for name, values in paper.SHUFFLE.items():
         base = name.removesuffix(" + shuffle")
         rows.append(_row(name, values, paper.SHUFFLE[base] if base != name else None))
-    table = Table(
-        "The paper's Table 3 (Qwen3-8B-Base, pass@16 in percent): offsets shuffled",
-        _ONE_METRIC,
-        tuple(rows),
-        ("Arrows: change from the unshuffled setting.",),
-    )
+    table = _one_metric(3, "offsets shuffled", rows, "the unshuffled setting")
     return Papers("The paper's numbers: offset shuffling", (table,))
 
 
@@ -88,13 +83,13 @@ def sampling() -> Papers:
         rows.append(Row(cells(method), "heading"))
         for name, values in variants.items():
             rows.append(_row(name, values, None if name == "default" else variants["default"]))
-    table = Table(
-        "The paper's Table 4 (Qwen3-8B-Base, pass@16 in percent): strategy sampling",
-        _ONE_METRIC,
-        tuple(rows),
-        ("Arrows: change from the default, temperature 1.0 and diversity-based selection.",),
-    )
+    table = _one_metric(4, "strategy sampling", rows, "the default, temperature 1.0 and diversity-based selection")
     return Papers("The paper's numbers: strategy sampling", (table,))
+
+
+def _one_metric(number: int, what: str, rows: Sequence[Row], reference: str) -> Table:
+    caption = f"The paper's Table {number} (Qwen3-8B-Base, pass@16 in percent): {what}"
+    return Table(caption, _ONE_METRIC, tuple(rows), (f"Arrows: change from {reference}.",))
 
 
 def dynamics() -> Papers:

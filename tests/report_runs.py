@@ -34,7 +34,12 @@ def config(directory: Path, lam: float | None = 0.0, seed: int = 1, **changes: A
         rollout["agent"]["agent_loop_manager_class"] = MANAGER
     made = {
         "algorithm": {"adv_estimator": "grpo_subgroup", "subgroup": subgroup},
-        "data": {"seed": seed, "train_batch_size": 16, "train_files": ["a.parquet", "b.parquet"]},
+        "data": {
+            "seed": seed,
+            "max_response_length": 32,
+            "train_batch_size": 16,
+            "train_files": ["a.parquet", "b.parquet"],
+        },
         "actor_rollout_ref": {
             "model": {"path": "hub/Tiny-1B"},
             "actor": {"rollout_n": "${actor_rollout_ref.rollout.n}", "optim": {"lr": 1e-6}},
@@ -63,15 +68,17 @@ def metrics(step: int, lam: float | None, bias: float = 0.0) -> dict[str, float]
         "actor/entropy": 0.5 - 0.03 * step + bias,
         "critic/score/mean": -0.4 + 0.1 * step + bias,
         "response_length/mean": 15.0 + step,
-        "response_length/clip_ratio": 0.01,
+        # verl counts those as long as the longest; only in the last step one of them is as long as it may be.
+        "response_length/clip_ratio": 0.1,
+        "response_length/max": 32.0 if step == 6 else 26.0,
         "timing_s/gen": 6.0,
         "timing_s/step": 36.0 if step == 1 else 18.0,
         "training/global_step": step,
+        "subgroup/term_ratio": abs(lam or 0.0) * (0.7 - 0.01 * step),
     }
     if lam is not None:
         values |= {
             "subgroup/informative_share": 0.8 - 0.02 * step + bias,
-            "subgroup/term_ratio": abs(lam) * (0.7 - 0.01 * step),
             "subgroup/abs_offset": 0.45,
             "subgroup/success_rate": 0.3 + 0.1 * step + bias,
             "strategy/token_share": 0.25,

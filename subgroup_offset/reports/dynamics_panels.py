@@ -54,11 +54,12 @@ def smoothed(values: Sequence[float], factor: float) -> list[float]:
 def figure_2(model: ModelRuns, name: str, smooth: float) -> Figure | None:
     """Entropy (smoothed, as logged behind it), informative share and term ratio; None where none was logged.
 
-    The ratio is 0 at lam = 0 by definition, so that it is shown for the others only, as in the paper.
+    The ratio is 0 at lam = 0 and without subgroups by definition, so that it is shown for the others only, as in the
+    paper.
     """
     panels = []
     for key, title in _FIGURE_2.items():
-        groups = [g for g in model.groups if key != RATIO or g.method.lam != 0]
+        groups = [g for g in model.groups if key != RATIO or g.method.lam]
         factor = smooth if key == ENTROPY else 0.0
         if factor:
             title += f" (EMA {factor:g})"
@@ -93,11 +94,23 @@ def numbers(model: ModelRuns) -> Table | None:
 
 
 def _first_and_last(run: Run, key: str) -> str:
-    values = [value for _, value in run.series(key)]
+    values = [value for _, value in (_cut_off(run) if key == CLIPPED else run.series(key))]
     if not values:
         return NOTHING
     last = values[1:][-_LAST:]
     return f"{_short(values[0])} → {_short(fmean(last))}" if last else _short(values[0])
+
+
+def _cut_off(run: Run) -> list[tuple[int, float]]:
+    """The share of responses as long as they may be; empty where that limit is not known.
+
+    verl counts those as long as the longest of the batch, which is the same only where that one was cut off.
+    """
+    limit = run.settings.get("data.max_response_length") if run.settings else None
+    if limit is None:
+        return []
+    longest = dict(run.series("response_length/max"))
+    return [(step, share if longest.get(step, limit) >= limit else 0.0) for step, share in run.series(CLIPPED)]
 
 
 def _short(value: float) -> str:

@@ -98,6 +98,7 @@ def test_evaluations_with_other_settings_are_said_to_be_so(tmp_path):
     for lam, step in ((0.0, 6), (0.3, 5)):
         directory = write_run(tmp_path / f"{lam}", lam=lam, pass_rate=0.5)
         settings = {"checkpoint": str(directory / "checkpoints" / "x"), "step": step, "sampling": {"top_p": 1.0}}
+        settings["files"] = {"model.safetensors": [9, step]}  # two checkpoints are two, that is no difference in how
         write_lines(directory / "evaluation" / "evaluation.json", [{"settings": settings, "starts": []}])
     document = make_document(load_runs([tmp_path]), "t", LIMITS, 0.0)
     made = {chapter.id: chapter for chapter in document.chapters}

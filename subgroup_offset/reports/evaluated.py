@@ -14,12 +14,15 @@ from subgroup_offset.reports.settings import Settings
 
 
 def evaluation_settings(run: Run) -> Configured | None:
-    """The settings of a run's evaluation by dotted key; None where there is no record of them, or none to read."""
+    """The settings of a run's evaluation by dotted key; None where there is no record of them, or none to read.
+
+    Without the sizes and times of the checkpoint's files: what was evaluated differs between runs, not how.
+    """
     if not run.evaluation:
         return None
     try:
         record = json.loads((run.directory / EVALUATION / FILE_NAME).read_text("utf-8"))
-        values = dict(_leaves(record["settings"]))
+        values = {key: value for key, value in _leaves(record["settings"]) if not key.startswith("files.")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return Configured(Settings(values, values), run.directory)

@@ -94,6 +94,17 @@ def test_differences_from_the_anchor_run_by_run(chapters):
     assert texts(row(found, "mean over benchmarks, pass@1"))[4:] == ["4 : 0", "0.125", "0.125"]
 
 
+def test_one_benchmark_is_not_compared_twice(tmp_path):
+    for name, lam, rate in (("zero", 0.0, 0.5), ("a", -0.3, 0.7)):
+        write_run(tmp_path / name, lam=lam)
+        half = [sample for sample in graded(rate) if sample["benchmark"] == "aime24"]
+        write_lines(tmp_path / name / "evaluation" / "graded.jsonl", half)
+    document = make_document(load_runs([tmp_path]), "t", LIMITS, 0.0)
+    main = next(chapter for chapter in document.chapters if chapter.id == "main")
+    names = [row.cells[0].text for row in table(main, "differences from the anchor").rows[1:]]
+    assert names == ["aime24, pass@1", "aime24, pass@4"]
+
+
 def test_evaluations_with_other_settings_are_said_to_be_so(tmp_path):
     for lam, step in ((0.0, 6), (0.3, 5)):
         directory = write_run(tmp_path / f"{lam}", lam=lam, pass_rate=0.5)

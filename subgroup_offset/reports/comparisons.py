@@ -106,8 +106,9 @@ def _rows(run: Run, anchor: Run, book: ScoreBook) -> list[Row]:
         )
         return []
     rows = [heading]
+    alone = len(first.benchmarks) == 1  # is the mean over benchmarks, too
     for row in table.to_dict("records"):
-        if math.isnan(row["difference"]):
+        if math.isnan(row["difference"]) or (alone and row["benchmark"] == OVERALL):
             continue
         texts = (
             f"{100 * row['difference']:+.1f}",

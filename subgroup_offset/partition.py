@@ -134,9 +134,9 @@ def final_answer(rollout: FinishedRollout) -> str:
 
     The first of these that is there and not empty: the reward's ``pred`` (a field; verl's "[INVALID]" is none), the
     rest of the last ``Answer:`` line of the text (any case, anywhere in a line, the last that has a rest), the
-    contents of the last closed box (boxed or fbox). Of an answer that holds a box, the box's contents
-    count. White space, ``$`` and periods at the end are dropped; nothing else is normalised, so 1/2 and 0.5 are two
-    answers. Takes time linear in the text.
+    contents of the last closed box (boxed or fbox). Of an answer that holds a box, the box's contents count. White
+    space, ``$`` and periods at the end are dropped; nothing else is normalised, so 1/2 and 0.5 are two answers. Takes
+    time linear in the text.
     """
     pred = rollout.fields.get("pred")
     if pred is not None and str(pred) != _INVALID_PRED and (answer := _normalise(str(pred))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import warnings
 from collections.abc import Callable
@@ -49,7 +50,8 @@ def check_as_main_ppo(config: Any) -> None:
 
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        validate_config(config, need_reference_policy(config), need_critic(config))
+        # verl's own, for where install() has put check_run behind it, that would run twice.
+        inspect.unwrap(validate_config)(config, need_reference_policy(config), need_critic(config))
         check_run(config)
 
 

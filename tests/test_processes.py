@@ -1,0 +1,39 @@
+"""Long commands: which signals interrupt them, and who may have their directory."""
+
+import os
+import signal
+
+import pytest
+
+from subgroup_offset.processes import hold, terminable
+
+HANGUP = signal.SIGHUP
+
+
+@pytest.fixture(autouse=True)
+def _handlers():
+    before = signal.getsignal(HANGUP)
+    yield
+    signal.signal(HANGUP, before)
+
+
+def test_a_hangup_ends_as_ctrl_c_does_and_only_inside():
+    signal.signal(HANGUP, signal.SIG_DFL)
+    with pytest.raises(KeyboardInterrupt), terminable():
+        os.kill(os.getpid(), HANGUP)
+    assert signal.getsignal(HANGUP) == signal.SIG_DFL
+
+
+def test_under_nohup_a_hangup_stays_ignored():
+    signal.signal(HANGUP, signal.SIG_IGN)
+    with terminable():
+        os.kill(os.getpid(), HANGUP)
+    assert signal.getsignal(HANGUP) == signal.SIG_IGN
+
+
+def test_a_directory_has_one_holder_at_a_time(tmp_path):
+    lock = tmp_path / "made" / "lock"
+    with hold(lock, ValueError("another one runs")), pytest.raises(ValueError, match="another one runs"):
+        hold(lock, ValueError("another one runs"))
+    with hold(lock, ValueError("free again")):
+        pass

@@ -14,12 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from subgroup_offset.slots import slot_sizes
+
 logger = logging.getLogger(__name__)
 
 STD_CHOICES = ("sample", "population", "none")
 SAMPLING_CHOICES = ("independent", "paired")
 SELECTION_CHOICES = ("diverse", "random")
 AFFINITY_CHOICES = ("prompt", "subgroup", "none")
+CHECKS_CHOICES = ("error", "warn", "off")
 ESTIMATOR_NAME = "grpo_subgroup"
 
 _warned: set[str] = set()
@@ -34,10 +37,10 @@ class StrategyConfig:
     """``algorithm.subgroup.strategy``: the strategy stage (paper, appendix "Strategy sampling" and Table 5)."""
 
     #: K, strategies per prompt; even for paired sampling. ``rollout.n`` must equal
-    #: ``num_strategies * rollouts_per_strategy``.
+    #: ``num_strategies * rollouts_per_strategy`` where the latter is given.
     num_strategies: int = 4
-    #: Z, rollouts conditioned on each strategy.
-    rollouts_per_strategy: int = 8
+    #: Z, rollouts conditioned on each strategy; null: ``rollout.n`` spread over the strategies (``slots.py``).
+    rollouts_per_strategy: int | None = None
     #: Strategy-stage calls per prompt, from whose previews K are selected: at least K, or K/2 for paired sampling.
     num_candidates: int = 8
     #: How candidates are drawn: ``independent``, one preview a call, or ``paired``, two deliberately different previews
@@ -49,8 +52,13 @@ class StrategyConfig:
     #: Drop a preview (or pair) equal to an earlier one of the prompt, and a pair of equal halves, before selection, so
     #: that no strategy holds two slots. Off as in the paper; ``strategy/duplicate_previews`` counts them either way.
     deduplicate: bool = False
-    #: Slots without a preview run the plain prompt: each as a subgroup of its own (false) or all as one (true).
-    merge_empty: bool = False
+    #: Slots without a preview run the plain prompt: all as one subgroup, since they are one population (true), or each
+    #: as a subgroup of its own (false), between which only noise differs.
+    merge_empty: bool = True
+    #: Least share of a step's slots, in [0, 1], that should have a preview. A step below it is warned about; 0 never is.
+    min_preview_share: float = 0.25
+    #: After so many such steps in a row the run stops, because lam then acts on next to nothing; null: it goes on.
+    max_low_preview_steps: int | None = 3
     #: Sampling temperature of the strategy stage.
     temperature: float = 1.0
     #: Nucleus mass of the strategy stage, in (0, 1].
@@ -75,8 +83,16 @@ class StrategyConfig:
 
     def __post_init__(self) -> None:
         key = "algorithm.subgroup.strategy"
-        for name in ("num_strategies", "rollouts_per_strategy", "num_candidates", "max_tokens"):
+        for name in ("num_strategies", "num_candidates", "max_tokens"):
             _require_int(f"{key}.{name}", getattr(self, name), minimum=1)
+        for name in ("rollouts_per_strategy", "max_low_preview_steps"):
+            if getattr(self, name) is not None:
+                _require_int(f"{key}.{name}", getattr(self, name), minimum=1)
+        share = _require_number(f"{key}.min_preview_share", self.min_preview_share)
+        if not 0 <= share <= 1:
+            raise ConfigError(
+                f"{key}.min_preview_share={self.min_preview_share!r} is no share: set it within [0, 1]; 0 warns never."
+            )
         _require_choice(f"{key}.sampling", self.sampling, SAMPLING_CHOICES)
         if self.paired and self.num_strategies % 2:
             raise ConfigError(
@@ -113,10 +129,9 @@ class StrategyConfig:
         """Usable calls that fill all slots: K, or K/2 pairs."""
         return self.num_strategies // 2 if self.paired else self.num_strategies
 
-    @property
-    def rollouts_per_prompt(self) -> int:
-        """N = K * Z, which ``actor_rollout_ref.rollout.n`` must equal."""
-        return self.num_strategies * self.rollouts_per_strategy
+    def slot_sizes(self, n: int) -> tuple[int, ...]:
+        """How many of a prompt's n rollouts each slot gets, first slot first: see ``slots.py``."""
+        return slot_sizes(n, self.num_strategies, self.rollouts_per_strategy, step=2 if self.paired else 1)
 
 
 @dataclass(frozen=True)
@@ -138,6 +153,8 @@ class SubgroupConfig:
     partition_field: str | None = None
     #: Of ``partition: length`` and ``turns``: quantile buckets inside the prompt's group, at least 2.
     partition_buckets: int = 2
+    #: What to do about settings of the run that verl accepts and ignores: ``error``, ``warn`` or ``off``.
+    checks: str = "warn"
     #: What these settings are called in a run's name and in reports (the configs' names). Changes nothing else.
     name: str | None = None
     strategy: StrategyConfig = field(default_factory=StrategyConfig)
@@ -150,6 +167,7 @@ class SubgroupConfig:
                 "itself (the paper's best values are -0.3 and 0.3)."
             )
         _require_choice("algorithm.subgroup.std", self.std, STD_CHOICES)
+        _require_choice("algorithm.subgroup.checks", self.checks, CHECKS_CHOICES)
         _require_bool("algorithm.subgroup.shuffle_offsets", self.shuffle_offsets)
         _require_int("algorithm.subgroup.seed", self.seed)
         _require_int("algorithm.subgroup.partition_buckets", self.partition_buckets, minimum=2)

@@ -26,7 +26,7 @@ def check_prompts(config: Any, problems: Sequence[Problem]) -> int:
     """
     from verl.utils.config import omega_conf_to_dataclass
 
-    from subgroup_offset.prompt_tokens import initial_tokens
+    from subgroup_offset.rollout.prompt_tokens import initial_tokens
 
     model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
     tokenize = initial_tokens(

@@ -22,7 +22,7 @@ from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
 from subgroup_offset.evaluation.generations import SampleWriter
-from subgroup_offset.watchdog import WorkerWatchdog
+from subgroup_offset.rollout.watchdog import WorkerWatchdog
 
 # verl exports the Ray actor class; its Python class is what can be inherited from.
 _AgentLoopWorkerTQ = AgentLoopWorkerTQ.__ray_metadata__.modified_class

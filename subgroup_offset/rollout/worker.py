@@ -32,14 +32,14 @@ from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.metrics import STEP_METRICS
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
 from subgroup_offset.preflight import check_run
-from subgroup_offset.prompt_tokens import initial_tokens
-from subgroup_offset.routing import RoutedClient, routed
+from subgroup_offset.rollout.prompt_tokens import initial_tokens
+from subgroup_offset.rollout.routing import RoutedClient, routed
 from subgroup_offset.strategy import load_templates
 from subgroup_offset.strategy.prompts import Message
 from subgroup_offset.strategy.record import RecordWriter, stage_record
 from subgroup_offset.strategy.stage import Candidate, Plan, StrategyStage
 from subgroup_offset.strategy.stats import StageStats
-from subgroup_offset.watchdog import WorkerWatchdog
+from subgroup_offset.rollout.watchdog import WorkerWatchdog
 
 # verl exports the Ray actor class; its Python class is what can be inherited from.
 _AgentLoopWorkerTQ = AgentLoopWorkerTQ.__ray_metadata__.modified_class

@@ -26,20 +26,21 @@ def check_prompts(config: Any, problems: Sequence[Problem]) -> int:
     """
     from verl.utils.config import omega_conf_to_dataclass
 
-    from subgroup_offset.rollout.prompt_tokens import initial_tokens
+    from subgroup_offset.rollout.prompt_tokens import Chat
 
     model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
-    tokenize = initial_tokens(
+    chat = Chat(
         SimpleNamespace(
             config=config,
             tokenizer=model.tokenizer,
             processor=model.processor,
             tools=[],
             hf_model_type=getattr(model.hf_config, "model_type", None),
-            mm_processor_kwargs=config.data.get("mm_processor_kwargs", {}),
+            llm_client=None,
+            dataset_cls=None,
         )
     )
-    lengths = [len(tokenize([{"role": r, "content": c} for r, c in problem.prompt])) for problem in problems]
+    lengths = [len(chat.build([{"role": r, "content": c} for r, c in problem.prompt])) for problem in problems]
     longest = max(lengths)
     limit, response = config.data.max_prompt_length, config.data.max_response_length
     long = [problem for problem, length in zip(problems, lengths, strict=True) if length > limit]

@@ -12,51 +12,25 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import ray
-import transfer_queue as tq
-from tensordict import TensorDict
 from verl.experimental.agent_loop import AgentLoopOutput
-from verl.trainer.ppo.v1 import AgentLoopManagerTQ
-from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
 from subgroup_offset.evaluation.generations import SampleWriter
-from subgroup_offset.rollout.watchdog import WorkerWatchdog
-
-# verl exports the Ray actor class; its Python class is what can be inherited from.
-_AgentLoopWorkerTQ = AgentLoopWorkerTQ.__ray_metadata__.modified_class
+from subgroup_offset.rollout.watched import WatchedManager, WatchedWorker
 
 
-class EvaluationWorker(_AgentLoopWorkerTQ):
+class EvaluationWorker(WatchedWorker):
     """verl's agent loop worker, for rows of :func:`~subgroup_offset.evaluation.plan.verl_rows`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._incarnation = uuid4().hex
-        self._running: set[str] = set()
         self._writer = SampleWriter(Path(self.config.evaluation.samples_dir))
         self._end_tokens = _end_tokens(self.tokenizer, self.model_config.generation_config)
 
-    async def incarnation(self) -> str:
-        """Names this process: a worker that died and was started again has another."""
-        return self._incarnation
-
-    async def fail_lost_prompts(self, uids: list[str]) -> int:
-        """Give those prompts that have not ended verl's status ``failure``; the number of them."""
-        entries = (await tq.async_kv_list("val")).get("val", {})
-        lost = {u for u in uids if entries.get(u, {}).get("status") in ("pending", "running")} - self._running
-        for uid in lost:
-            await tq.async_kv_put(key=uid, partition_id="val", tag={"status": "failure"})
-        return len(lost)
-
     async def _run_prompt(self, prompt: dict, sampling_params: dict, trajectory: dict, trace: bool = False) -> None:
-        uid = prompt["uid"]
-        self._running.add(uid)
         try:
             await super()._run_prompt(prompt, sampling_params, trajectory, trace)
         finally:
-            self._running.discard(uid)
             await asyncio.to_thread(self._writer.sync)
 
     async def _compute_score(self, outputs: list[AgentLoopOutput], kwargs: dict) -> None:
@@ -106,19 +80,7 @@ def _keep_little(outputs: list[AgentLoopOutput]) -> None:
         output.extra_fields["reward_extra_info"] = {}
 
 
-class EvaluationManager(AgentLoopManagerTQ):
-    """Starts the workers and watches them: the prompts of one that dies fail, and the run ends."""
+class EvaluationManager(WatchedManager):
+    """The prompts of a worker that dies fail, and the run ends."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.agent_loop_workers_class = ray.remote(max_restarts=-1)(EvaluationWorker)
-
-    async def _init_agent_loop_workers(self) -> None:
-        await super()._init_agent_loop_workers()
-        self._watchdog = WorkerWatchdog(self.agent_loop_workers)
-
-    def generate_sequences(self, prompts: TensorDict) -> None:
-        """As verl's, which splits the batch over the workers in this way."""
-        for worker, chunk in enumerate(prompts.chunk(len(self.agent_loop_workers))):
-            self._watchdog.expect(worker, list(chunk["uid"]))
-        super().generate_sequences(prompts)
+    worker_class = EvaluationWorker

@@ -1,15 +1,9 @@
-"""Notices an agent loop worker that died in mid-step, so that the step ends as verl's rule for failed prompts says.
-
-verl's workers run prompts as background tasks and the trainer waits until enough prompts have ended. Prompts of a
-worker that died never end, and the trainer would wait for ever. Ray starts such a worker again; what is left to do is
-to give its lost prompts the status ``failure``, which only the owner of a prompt can set.
-"""
+"""Notices an agent loop worker that died in mid-step, so that the step ends as verl's rule for failed prompts says."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,51 +12,70 @@ import ray
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 5.0
-# A worker that is busy answers late: only a lost one answers with an error or under a new incarnation.
+# A worker that is busy answers late: only a lost one answers with an error or under a new name.
 _ANSWER_SECONDS = 600.0
-# Prompts remembered per worker; those that have ended are harmless, their status says so.
-_REMEMBERED = 16_384
 
 
 class WorkerWatchdog:
-    """Watches the workers of one manager from a thread of its own.
+    """Knows which process took which prompts, and fails those of a process that is no more.
+
+    A prompt is forgotten only when it has ended or was failed: whatever goes wrong in a round, the next one finds it
+    still here.
 
     Args:
-        workers: Ray actors with ``incarnation()``, which names their process, and ``fail_lost_prompts(uids)``.
+        workers: Ray actors with the ``running`` and ``fail_prompts`` of
+            :class:`~subgroup_offset.rollout.watched.WatchedWorker`.
+        interval: seconds between two rounds.
     """
 
     def __init__(self, workers: Sequence[Any], interval: float = INTERVAL_SECONDS) -> None:
         self._workers = workers
         self._interval = interval
-        self._dispatched: list[deque[str]] = [deque(maxlen=_REMEMBERED) for _ in workers]
-        self._incarnations: list[str | None] = [None] * len(workers)
+        self._lock = threading.Lock()
+        self._taken: list[dict[str, str]] = [{} for _ in workers]  # uid -> the process that took it
+        self._names: list[str | None] = [None] * len(workers)
         self.restarts = 0
         threading.Thread(target=self._watch, name="subgroup_offset_watchdog", daemon=True).start()
 
-    def expect(self, worker: int, uids: Iterable[str]) -> None:
-        """Remember which prompts a worker is about to be given."""
-        self._dispatched[worker].extend(uids)
+    def took(self, worker: int, uids: Iterable[str], process: str) -> None:
+        """Remember which prompts a worker's process has taken."""
+        with self._lock:
+            self._taken[worker].update(dict.fromkeys(uids, process))
+            self._names[worker] = self._names[worker] or process
+
+    def check(self, worker: int) -> None:
+        """One look at one worker.
+
+        Raises:
+            ray.exceptions.RayError: while it does not answer.
+        """
+        with self._lock:
+            taken = dict(self._taken[worker])
+        actor = self._workers[worker]
+        name, running = ray.get(actor.running.remote(list(taken)), timeout=_ANSWER_SECONDS)
+        over = taken.keys() - set(running)
+        lost = [uid for uid in over if taken[uid] != name]
+        if lost:
+            failed = ray.get(actor.fail_prompts.remote(lost), timeout=_ANSWER_SECONDS)
+            logger.warning("agent loop worker %d died and was started again: %d of its prompts are lost", worker, failed)
+        with self._lock:
+            if self._names[worker] not in (None, name):
+                self.restarts += 1
+            self._names[worker] = name
+            for uid in over:
+                # Resumed prompts keep their uid: what another process has taken since then is that one's.
+                if self._taken[worker].get(uid) == taken[uid]:
+                    del self._taken[worker][uid]
 
     def _watch(self) -> None:
         pause = threading.Event()
         while True:
-            for index in range(len(self._workers)):
+            for worker in range(len(self._workers)):
                 try:
-                    self._check(index)
+                    self.check(worker)
                 except ray.exceptions.RayError as error:
                     # Dead and not yet back: asked again in the next round.
-                    logger.warning("agent loop worker %d does not answer: %s", index, str(error).splitlines()[0])
+                    logger.warning("agent loop worker %d does not answer: %s", worker, str(error).splitlines()[0])
                 except Exception:
-                    logger.warning("watching agent loop worker %d failed", index, exc_info=True)
+                    logger.warning("watching agent loop worker %d failed", worker, exc_info=True)
             pause.wait(self._interval)
-
-    def _check(self, index: int) -> None:
-        worker = self._workers[index]
-        lost = list(self._dispatched[index])
-        incarnation = ray.get(worker.incarnation.remote(), timeout=_ANSWER_SECONDS)
-        known, self._incarnations[index] = self._incarnations[index], incarnation
-        if known is None or known == incarnation:
-            return
-        self.restarts += 1
-        failed = ray.get(worker.fail_lost_prompts.remote(lost), timeout=_ANSWER_SECONDS)
-        logger.warning("agent loop worker %d died and was started again: %d of its prompts are lost", index, failed)

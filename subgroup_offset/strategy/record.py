@@ -78,7 +78,7 @@ class RecordWriter:
         """Add records to the files of their steps."""
         by_step: dict[int, list[str]] = {}
         for record in records:
-            by_step.setdefault(record["step"], []).append(json.dumps(record, ensure_ascii=False, default=str))
+            by_step.setdefault(record["step"], []).append(json.dumps(record, ensure_ascii=False, default=_plain))
         for step, lines in by_step.items():
             self._directory.mkdir(parents=True, exist_ok=True)
             # A lone surrogate, as half a token decodes to, has no UTF-8: it becomes the escape that JSON has for it.
@@ -86,3 +86,11 @@ class RecordWriter:
             with path.open(mode, encoding="utf-8", errors="backslashreplace") as file:
                 file.writelines(f"{line}\n" for line in lines)
             self._begun.add(step)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: a tensor's or array's one value, else its text."""
+    try:
+        return value.item()
+    except (AttributeError, ValueError, RuntimeError):
+        return str(value)

@@ -8,6 +8,7 @@ finite are left out and get 0; of a session with several output rows the last on
 from __future__ import annotations
 
 import logging
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from subgroup_offset.advantage import Grouping, grouped_advantages
 from subgroup_offset.config import SubgroupConfig
-from subgroup_offset.labels import LabelColumns, compact, decode_columns, factorize
+from subgroup_offset.labels import LabelColumns, decode_columns, factorize, number_pairs
 from subgroup_offset.metrics import STEP_METRICS, advantage_metrics
 
 logger = logging.getLogger(__name__)
@@ -29,10 +30,14 @@ HOW_TO_LABEL = (
     "subgroup_offset.rollout.StrategyAgentLoopManager; or pass a `subgroup_id` per row in non_tensor_batch where your "
     "verl hands it to estimators; or set algorithm.subgroup.lam=0 for plain GRPO."
 )
+HOW_TO_IDENTIFY = (
+    "Give every row that counts an id of its subgroup, any value but None and NaN; or leave subgroup_id out where the "
+    "uid field has labels; or set algorithm.subgroup.lam=0 for plain GRPO."
+)
 # Elements of the mask that are looked at together where a row's first token does not settle the matter.
 _BLOCK = 1 << 18
 
-_warned_nonfinite = False
+_warned: set[str] = set()
 
 
 def register() -> None:
@@ -64,7 +69,8 @@ def compute_grpo_subgroup_advantage(
         Advantages and returns, (B, T) float32: one and the same tensor, each row's advantage times its mask.
 
     Raises:
-        ValueError: lam != 0 while rows that count have no subgroup, shapes that do not match, malformed labels.
+        ValueError: lam != 0 while rows that count have no subgroup (no label, or a `subgroup_id` that is None or
+            NaN), shapes that do not match, malformed labels.
     """
     cfg = SubgroupConfig.from_algorithm(config)
     _check_shapes(token_level_rewards, response_mask, index)
@@ -77,8 +83,8 @@ def compute_grpo_subgroup_advantage(
     usable = has_token & torch.isfinite(rewards)
     with_token, countable = int(has_token.sum()), int(usable.sum())
     _warn_nonfinite(with_token - countable)
-    if cfg.lam != 0 and explicit is None:
-        _require_labels(columns, usable.cpu().numpy(), cfg.lam)
+    if cfg.lam != 0:
+        _require_subgroups(columns, explicit, usable.cpu().numpy(), cfg.lam)
 
     sessions = _sessions(columns)
     valid = usable if sessions is None else usable & torch.from_numpy(sessions.is_last).to(rewards.device)
@@ -100,8 +106,14 @@ def compute_grpo_subgroup_advantage(
         result, success, rows_masked=len(rewards) - with_token, rows_nonfinite=with_token - countable
     )
     STEP_METRICS.publish(metrics, weight=metrics["subgroup/groups"])
+    _warn_without_offsets(metrics, cfg.lam)
     advantages = _spread(scalar, response_mask)
     return advantages, advantages
+
+
+# Public: our checks before a run let any registered estimator with this attribute train on two-stage rollouts, whose
+# `uid` field holds labels; one without it would take every label for a prompt of its own.
+compute_grpo_subgroup_advantage.reads_rollout_labels = True  # type: ignore[attr-defined]
 
 
 def _check_shapes(token_level_rewards: Tensor, response_mask: Tensor, index: Any) -> None:
@@ -122,16 +134,23 @@ def _explicit_subgroups(non_tensor_batch: Mapping[str, Any] | None, rows: int) -
     return ids.tolist() if hasattr(ids, "tolist") else list(ids)
 
 
-def _require_labels(columns: LabelColumns, usable: np.ndarray, lam: float) -> None:
+def _require_subgroups(columns: LabelColumns, explicit: list[Any] | None, usable: np.ndarray, lam: float) -> None:
     """Every row that counts needs a subgroup: without, it would silently be treated as if its offset were 0."""
-    missing, rows = int((usable & ~columns.labelled).sum()), int(usable.sum())
-    if not missing:
-        return
-    if missing == rows:
-        problem = f"algorithm.subgroup.lam={lam:g} needs subgroups, but none of the {rows} rows carries a label"
+    if explicit is None:
+        labelled, lack, fix = columns.labelled, ("carries a label", "carry no label"), HOW_TO_LABEL
     else:
-        problem = f"algorithm.subgroup.lam={lam:g} needs subgroups, but {missing} of {rows} rows carry no label"
-    raise ValueError(f"{problem}. {HOW_TO_LABEL}")
+        labelled = np.fromiter((not _is_missing(subgroup) for subgroup in explicit), bool, len(explicit))
+        lack = ("has a subgroup_id other than None or NaN", "have the subgroup_id None or NaN")
+        fix = HOW_TO_IDENTIFY
+    missing, rows = int((usable & ~labelled).sum()), int(usable.sum())
+    if missing:
+        found = f"none of the {rows} rows {lack[0]}" if missing == rows else f"{missing} of {rows} rows {lack[1]}"
+        raise ValueError(f"algorithm.subgroup.lam={lam:g} needs subgroups, but {found}. {fix}")
+
+
+def _is_missing(subgroup: Any) -> bool:
+    """What a join of tables leaves where there was nothing."""
+    return subgroup is None or (isinstance(subgroup, numbers.Real) and subgroup != subgroup)
 
 
 def _grouping(columns: LabelColumns, explicit: list[Any] | None, named: bool) -> Grouping:
@@ -158,9 +177,8 @@ def _sessions(columns: LabelColumns) -> _Sessions | None:
     """
     if not columns.labelled.any():
         return None
-    width = int(columns.session.max()) + 1
-    session, distinct = compact(columns.prompt * width + columns.session, len(columns.prompts) * width)
-    if len(distinct) == len(session):
+    session, distinct = number_pairs(columns.prompt, len(columns.prompts), columns.session)
+    if distinct == len(session):
         return None
     order = np.lexsort((columns.output, session))
     last_of_session = order[np.flatnonzero(np.diff(session[order], append=-1))]
@@ -195,12 +213,29 @@ def _spread(scalar: Tensor, mask: Tensor) -> Tensor:
 
 
 def _warn_nonfinite(count: int) -> None:
-    global _warned_nonfinite
-    if count and not _warned_nonfinite:
-        _warned_nonfinite = True
-        logger.warning(
-            "%s: %d rows have a reward that is not finite; they count in no statistic and get advantage 0. Said once; "
-            "see subgroup/rows_nonfinite for every step.",
-            NAME,
-            count,
+    if count:
+        _warn_once(
+            "nonfinite",
+            f"{count} rows have a reward that is not finite; they count in no statistic and get advantage 0. Said "
+            "once; see subgroup/rows_nonfinite for every step.",
         )
+
+
+def _warn_without_offsets(metrics: Mapping[str, float], lam: float) -> None:
+    """A lam that does nothing in a whole step: no prompt had two subgroups, though one had several rollouts."""
+    one_each = metrics.get("subgroup/subgroups_per_group_max") == 1
+    if lam != 0 and one_each and metrics["subgroup/rollouts_per_subgroup_max"] > 1:
+        _warn_once(
+            "without offsets",
+            f"algorithm.subgroup.lam={lam:g} did nothing in this step: every prompt's rollouts are one subgroup, so "
+            "that all offsets are 0, which is plain GRPO. With a partition (or subgroup_id), choose one that tells the "
+            "rollouts of a prompt apart. With strategies, no slot had a usable preview, and the slots without one are "
+            "one subgroup (strategy.merge_empty): see strategy/usable_per_candidate, strategy/empty_slots, and the "
+            "templates. Said once; subgroup/subgroups_per_group_max is 1 in every such step.",
+        )
+
+
+def _warn_once(kind: str, message: str) -> None:
+    if kind not in _warned:
+        _warned.add(kind)
+        logger.warning("%s: %s", NAME, message)

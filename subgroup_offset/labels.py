@@ -21,6 +21,11 @@ from typing import Any
 import numpy as np
 
 PREFIX = "sgo1:"
+MAX_NUMBER = 2**63 - 1
+"""Of a session or an output: they are columns of int64."""
+# Characters. A tail whose subgroup is a number or a name is shorter; one whose subgroup is free text (an answer, a
+# field) need not be, and hardly ever comes again, so that keeping it would only fill the memory.
+_CACHED_TAIL = 40
 _SUCCESS_TO_TEXT = {None: "-", False: "0", True: "1"}
 _TEXT_TO_SUCCESS = {"-": None, "0": False, "1": True}
 
@@ -32,13 +37,13 @@ class RolloutLabel:
     Args:
         prompt: id of the prompt (verl's own uid), any text.
         subgroup: id of the subgroup within the prompt (the strategy's slot), an integer or any text.
-        session: number of the rollout within the prompt, >= 0.
-        output: index of the row within a session that returns several rows, >= 0. The row with the highest index
+        session: number of the rollout within the prompt, from 0 to `MAX_NUMBER`.
+        output: index of the row within a session that returns several rows, likewise. The row with the highest index
             is the session's last, the one whose reward counts.
         success: the verifier's verdict, or None where the producer does not know it.
 
     Raises:
-        ValueError: a negative `session` or `output`.
+        ValueError: a `session` or `output` that is negative or above `MAX_NUMBER`.
         TypeError: a field of another type.
     """
 
@@ -55,8 +60,9 @@ class RolloutLabel:
         for name, count in (("session", self.session), ("output", self.output)):
             if not isinstance(count, int) or isinstance(count, bool):
                 raise TypeError(f"RolloutLabel.{name} must be an int, got {count!r}")
-            if count < 0:
-                raise ValueError(f"RolloutLabel.{name} must be 0 or more, got {count}")
+            if not 0 <= count <= MAX_NUMBER:
+                fix = "number a prompt's rollouts (and a rollout's rows) 0, 1, 2, ..."
+                raise ValueError(f"RolloutLabel.{name} must be from 0 to 2**63 - 1 (an int64), got {count}: {fix}")
         if self.success is not None and not isinstance(self.success, bool):
             raise TypeError(f"RolloutLabel.success must be True, False or None, got {self.success!r}")
 
@@ -79,7 +85,7 @@ class RolloutLabel:
         head, _, tail = text.partition("#")
         if text.count("#") != 1:
             raise ValueError(f"malformed rollout label {text!r}: it must have one '#', after the prompt")
-        session, output, success, subgroup = _parse_tail(tail)
+        session, output, success, subgroup = _fields_of(tail)
         return cls(_unescape(head[len(PREFIX) :]), subgroup, session, output, success)
 
 
@@ -97,7 +103,7 @@ class LabelColumns:
             `decode_columns` says.
         prompt: (B,) int64, index into `prompts`.
         subgroup: (B,) int64, index into `parent` and `subgroup_ids`.
-        session: (B,) int64.
+        session: (B,) int64; below 0 where unlabelled.
         output: (B,) int64.
         success: (B,) int8: 1, 0, or -1 where unknown.
         prompts: the distinct prompt ids.
@@ -120,7 +126,7 @@ def decode_columns(index: Any) -> LabelColumns:
     """Decode the (B,) ids of a batch, labels and others mixed as they come.
 
     A row without a label keeps its id as its prompt, is the prompt's only subgroup (id None) and a session of its
-    own (numbered by its position, so no two rows share one).
+    own: -1 minus its position, which no other row has and no label can have.
 
     Raises:
         ValueError: a label that has the prefix but not the form.
@@ -150,6 +156,20 @@ def compact(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return (np.cumsum(present) - 1)[keys], np.flatnonzero(present)
 
 
+def number_pairs(first: np.ndarray, size: int, second: np.ndarray) -> tuple[np.ndarray, int]:
+    """Number the pairs of `first` (B,), all in [0, size), and `second` (B,), any int64, B above 0, densely.
+
+    Returns (B,) codes, equal where both are equal, and how many there are.
+    """
+    low, high = int(second.min()), int(second.max())
+    if size * (high - low + 1) > MAX_NUMBER:  # their product has no int64: pairs would be taken for one another
+        second = np.unique(second, return_inverse=True)[1]
+        low, high = 0, int(second.max())
+    width = high - low + 1
+    codes, distinct = compact(first * width + (second - low), size * width)
+    return codes, len(distinct)
+
+
 def _decode_labelled(texts: list[Any]) -> LabelColumns | None:
     """The columns of a batch in which every row is a label, else None."""
     try:
@@ -163,7 +183,7 @@ def _decode_labelled(texts: list[Any]) -> LabelColumns | None:
     if not all(head.startswith(PREFIX) for head in distinct_heads):
         return None
     row_tail, distinct_tails = factorize(tails)
-    sessions, outputs, successes, subgroup_ids = zip(*map(_parse_tail, distinct_tails), strict=True)
+    sessions, outputs, successes, subgroup_ids = zip(*map(_fields_of, distinct_tails), strict=True)
     tail_subgroup, names = factorize(subgroup_ids)
     subgroup, pairs = compact(prompt * len(names) + tail_subgroup[row_tail], len(distinct_heads) * len(names))
     return LabelColumns(
@@ -200,7 +220,7 @@ def _decode_mixed(texts: list[Any]) -> LabelColumns:
         zeros, unknown = np.zeros_like(others), np.full(len(others), -1, dtype=np.int8)
         ids: list[Hashable] = [None] * len(other_parent)
         return LabelColumns(
-            labelled, other_prompt, other_subgroup, others, zeros, unknown, list(prompt_codes), other_parent, ids
+            labelled, other_prompt, other_subgroup, -1 - others, zeros, unknown, list(prompt_codes), other_parent, ids
         )
 
     def merge(of_labels: np.ndarray, of_others: Any) -> np.ndarray:
@@ -212,7 +232,7 @@ def _decode_mixed(texts: list[Any]) -> LabelColumns:
         labelled=labelled,
         prompt=merge(known.prompt, other_prompt),
         subgroup=merge(known.subgroup, len(known.parent) + other_subgroup),
-        session=merge(known.session, known.session.max() + 1 + others),
+        session=merge(known.session, -1 - others),
         output=merge(known.output, 0),
         success=merge(known.success, -1),
         prompts=list(prompt_codes),
@@ -221,18 +241,31 @@ def _decode_mixed(texts: list[Any]) -> LabelColumns:
     )
 
 
-@lru_cache(maxsize=16384)
-def _parse_tail(tail: str) -> tuple[int, int, bool | None, int | str]:
-    """(session, output, success, subgroup) of what follows a label's `#`; the same few recur in every batch."""
+Fields = tuple[int, int, bool | None, int | str]  # session, output, success, subgroup
+
+
+def _fields_of(tail: str) -> Fields:
+    """What follows a label's `#`; the same few short ones recur in every batch."""
+    return _cached_fields(tail) if len(tail) <= _CACHED_TAIL else _parse(tail)
+
+
+@lru_cache(maxsize=8192)
+def _cached_fields(tail: str) -> Fields:
+    return _parse(tail)
+
+
+def _parse(tail: str) -> Fields:
     fields = tail.split(".", 3)
     try:
         session, output, success, subgroup = fields
         name: int | str = _unescape(subgroup[1:]) if subgroup[0] == "s" else int(subgroup[1:])
         if not (session.isdecimal() and output.isdecimal()) or subgroup[0] not in "is":
             raise ValueError
+        if max(int(session), int(output)) > MAX_NUMBER:
+            raise ValueError
         return int(session), int(output), _TEXT_TO_SUCCESS[success], name
     except (ValueError, KeyError, IndexError):
-        form = "<session>.<output>.<success: - 0 1>.<i|s><subgroup>"
+        form = "<session>.<output>.<success: - 0 1>.<i|s><subgroup>, session and output from 0 to 2**63 - 1"
         raise ValueError(f"malformed rollout label: {tail!r} after '#' is not {form}") from None
 
 

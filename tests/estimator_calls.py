@@ -18,7 +18,7 @@ WIDTH = 4
 
 @pytest.fixture(autouse=True)
 def fresh_state(monkeypatch):
-    monkeypatch.setattr(estimators, "_warned_nonfinite", False)
+    monkeypatch.setattr(estimators, "_warned", set())
     STEP_METRICS.drain()
     yield
     STEP_METRICS.drain()

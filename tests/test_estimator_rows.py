@@ -15,6 +15,8 @@ from estimator_calls import (
     settings,
     tokens,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from verl import DataProto
 from verl.trainer.ppo import core_algos
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
@@ -22,6 +24,10 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 from subgroup_offset.estimators import compute_grpo_subgroup_advantage
 from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.metrics import STEP_METRICS
+
+# Sessions whose products with a number of prompts have no int64.
+SESSIONS = st.sampled_from([0, 1, 2**61, 2**62 - 1, 2**62, 2**62 + 1, 2**63 - 2, 2**63 - 1])
+ROWS = st.lists(st.tuples(st.sampled_from("pqrstu"), SESSIONS, st.integers(0, 2)), min_size=1, max_size=16, unique=True)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -121,6 +127,18 @@ class TestSessions:
         values = estimate([label.encode() for label in labels], [0.0, 1.0, 0.0, 1.0, 2.0], settings(-0.3))
         assert values[0] == values[4] > 0 > values[1]
         assert values[3] > 0 > values[2]
+
+    @given(ROWS)
+    def test_any_session_that_a_label_can_hold_is_the_session_that_it_says(self, rows):
+        """The number of a session says nothing but which one it is: small ones in their place change nothing."""
+        small = {session: number for number, session in enumerate(sorted({session for _, session, _ in rows}))}
+        rewards = [float(i % 3) for i in range(len(rows))]
+
+        def values(number):
+            labels = [RolloutLabel(prompt, session % 2, number(session), output) for prompt, session, output in rows]
+            return estimate([label.encode() for label in labels], rewards, settings(0.3))
+
+        assert torch.equal(values(lambda session: session), values(small.__getitem__))
 
     def test_lam_0_equals_what_verl_does_for_grpo(self):
         """verl's own treatment, by its keys `{uid}_{session}_{output}`, on the same rows."""

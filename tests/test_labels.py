@@ -5,16 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgroup_offset.labels import RolloutLabel, compact, decode_columns, is_label
+from subgroup_offset import labels as labels_module
+from subgroup_offset.labels import MAX_NUMBER, RolloutLabel, compact, decode_columns, is_label, number_pairs
 
 # Text that is rich in what the encoding gives a meaning to.
 TEXTS = st.one_of(st.text(), st.text(alphabet="#%:.- sgo1i2350"))
+NUMBERS = st.one_of(st.integers(0, 9), st.integers(0, MAX_NUMBER), st.integers(MAX_NUMBER - 3, MAX_NUMBER))
 LABELS = st.builds(
     RolloutLabel,
     prompt=TEXTS,
     subgroup=st.one_of(st.integers(), TEXTS),
-    session=st.integers(0, 2**40),
-    output=st.integers(0, 2**40),
+    session=NUMBERS,
+    output=NUMBERS,
     success=st.sampled_from([None, True, False]),
 )
 
@@ -60,6 +62,8 @@ def test_other_ids_are_no_labels(text):
         "sgo1:p#-1.0.-.i1",
         "sgo1:p#0.0.-.iA",
         "sgo1:p#q#0.0.-.i1",
+        f"sgo1:p#{2**63}.0.-.i1",
+        f"sgo1:p#0.{2**63}.-.i1",
     ],
 )
 def test_malformed_labels_raise(text):
@@ -80,7 +84,9 @@ def test_malformed_labels_raise(text):
         ("subgroup", 1.0, TypeError),
         ("session", "1", TypeError),
         ("session", -1, ValueError),
+        ("session", 2**63, ValueError),
         ("output", -1, ValueError),
+        ("output", 2**63, ValueError),
         ("success", 1, TypeError),
     ],
 )
@@ -139,6 +145,27 @@ def test_compact_renumbers(keys, size):
     codes, distinct = compact(np.array(keys, dtype=np.int64), size)
     assert distinct.tolist() == sorted(set(keys))
     assert distinct[codes].tolist() == keys
+
+
+# Differences of these have no int64, and neither do products of their widths.
+SECONDS = st.one_of(st.integers(-3, 3), st.sampled_from([-(2**63), -(2**62), 2**61, 2**62, 2**62 + 1, 2**63 - 1]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), SECONDS), min_size=1, max_size=20))
+def test_pairs_are_numbered_by_what_they_are(pairs):
+    first, second = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
+    codes, count = number_pairs(first, 5, second)
+    assert len(set(zip(codes.tolist(), pairs, strict=True))) == count == len(set(pairs))
+    assert sorted(set(codes.tolist())) == list(range(count))
+
+
+def test_labels_of_free_text_are_not_kept():
+    texts = [RolloutLabel("p", f"an answer of {n} " + "words " * 100, n).encode() for n in range(50)]
+    labels_module._cached_fields.cache_clear()
+    decode_columns(texts)
+    assert labels_module._cached_fields.cache_info().currsize == 0
+    decode_columns([RolloutLabel("p", 3, n, 0, True).encode() for n in range(50)])
+    assert labels_module._cached_fields.cache_info().currsize == 50
 
 
 def test_an_unlabelled_row_never_joins_a_labelled_session_of_its_prompt():

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import numbers
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 from subgroup_offset.boxes import boxes
@@ -28,6 +28,9 @@ NO_ANSWER = "no answer"
 _KEY = "algorithm.subgroup.partition"
 # Markdown around the word is no part of the answer: "**Answer:** 34" says 34.
 _ANSWER_LINE = re.compile(r"answer[*_]*[ \t]*[:：][*_]*", re.IGNORECASE)
+# GSM8K's answer line, as verl's reward for GSM8K reads it, but that spaces and a dollar sign are no matter. The number
+# has to follow: "#### Step 2" is a heading.
+_HASHES = re.compile(r"####[ \t]*+\$?+(-?+[0-9.,]++)")
 # What verl's math_dapo puts into ``pred`` where it found nothing.
 _INVALID_PRED = "[INVALID]"
 
@@ -134,9 +137,10 @@ def final_answer(rollout: FinishedRollout) -> str:
 
     The first of these that is there and not empty: the reward's ``pred`` (a field; verl's "[INVALID]" is none), the
     rest of the last ``Answer:`` line of the text (any case, anywhere in a line, the last that has a rest), the
-    contents of the last closed box (boxed or fbox). Of an answer that holds a box, the box's contents count. White
-    space, ``$`` and periods at the end are dropped; nothing else is normalised, so 1/2 and 0.5 are two answers. Takes
-    time linear in the text.
+    contents of the last closed box (boxed or fbox), the last number after ``####`` (GSM8K's form, without its commas).
+    The last comes last because ``#### 2. Simplify`` is also a heading. Of an answer that holds a box, the box's
+    contents count. White space, ``$`` and periods at the end are dropped; nothing else is normalised, so 1/2 and 0.5
+    are two answers. Takes time linear in the text.
     """
     pred = rollout.fields.get("pred")
     if pred is not None and str(pred) != _INVALID_PRED and (answer := _normalise(str(pred))):
@@ -146,7 +150,10 @@ def final_answer(rollout: FinishedRollout) -> str:
         if last and (answer := _normalise(line[last.end() :])):
             return answer
     boxed = boxes(rollout.text)
-    return (boxed and _normalise(rollout.text[slice(*boxed[-1])])) or NO_ANSWER
+    if boxed and (answer := _normalise(rollout.text[slice(*boxed[-1])])):
+        return answer
+    numbers = [number.replace(",", "").rstrip(".") for number in _HASHES.findall(rollout.text)]
+    return next((number for number in reversed(numbers) if number.strip("-.")), NO_ANSWER)
 
 
 def check_labels(labels: Iterable[int | str], rollouts: Sequence[FinishedRollout], name: str) -> list[int | str]:
@@ -172,7 +179,7 @@ def check_labels(labels: Iterable[int | str], rollouts: Sequence[FinishedRollout
 def _plain_label(label: Any, rollout: FinishedRollout, name: str, fix: str) -> int | str:
     if isinstance(label, str):
         return str.__str__(label)
-    if isinstance(label, numbers.Integral) and not isinstance(label, bool):  # NumPy's bool is no Integral
+    if isinstance(label, Integral) and not isinstance(label, bool):  # NumPy's bool is no Integral
         return int(label)
     kind = type(label).__name__
     raise ConfigError(f"{_KEY}={name} returned {_shown(label)} ({kind}) for session {rollout.session}: {fix}")

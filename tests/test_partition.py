@@ -3,7 +3,6 @@
 import enum
 import subprocess
 import sys
-import time
 from collections import Counter
 
 import numpy as np
@@ -127,6 +126,13 @@ def test_order_does_not_matter(data, group, name, buckets):
         ("\\boxed{\\boxed{5}}", "5"),
         ("\\boxed{\\left\\{1, 2\\right)}", "\\left\\{1,2\\right)"),  # an escaped brace needs no partner
         ("\\\\boxed {5}", "5"),
+        ("6 * 7 = <<6*7=42>>42\n#### 42", "42"),  # GSM8K's own form
+        ("#### 41\nno:\n####$1,042. ", "1042"),
+        ("#### -4.5 dollars", "-4.5"),
+        ("#### 42\n#### .", "42"),  # the last that is a number
+        ("\\boxed{7}\n#### 42", "7"),  # after the line and the box, for it may be a heading
+        ("Answer: 7\n#### 2. Check", "7"),
+        ("#### Step 2\n### 3\n####\n4", NO_ANSWER),
         ("0.5", NO_ANSWER),
         ("1/2 \\boxed{} \\boxed", NO_ANSWER),
         ("answers: none given; answer", NO_ANSWER),
@@ -163,7 +169,7 @@ def test_the_rewards_pred_goes_first():
     assert final_answer(rollout("Answer: no answer")) != NO_ANSWER
 
 
-@given(st.text(st.sampled_from("\\boxed{} answer:$.\n*12"), max_size=60))
+@given(st.text(st.sampled_from("\\boxed{} answer:$.\n*12#"), max_size=60))
 def test_an_answer_is_found_once_and_stays(text):
     answer = final_answer(rollout(text))
     assert answer
@@ -173,13 +179,29 @@ def test_an_answer_is_found_once_and_stays(text):
 
 
 @pytest.mark.parametrize(
-    "piece", ["\\", "\\boxed{", "\\boxed ", "answer", "answer ", "answer:", "*", "{", "}", "answer*"]
+    "piece",
+    [
+        "\\",
+        "\\boxed{",
+        "\\boxed ",
+        "answer",
+        "answer ",
+        "answer:",
+        "*",
+        "{",
+        "}",
+        "answer*",
+        "#",
+        "#### ",
+        "####.",
+        ".",
+    ],
 )
+@pytest.mark.timeout(60)  # what is not linear takes minutes
 def test_a_hundred_kilobytes_take_no_time(piece):
-    started = time.perf_counter()
     final_answer(rollout(piece * (100_000 // len(piece))))
     final_answer(rollout(f"Answer: {piece * (100_000 // len(piece))}"))
-    assert time.perf_counter() - started < 2
+    final_answer(rollout(f"#### {piece * (100_000 // len(piece))}"))
 
 
 class ByParity:

@@ -7,8 +7,10 @@ published to a buffer of the process (`STEP_METRICS`), and the next training ste
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ INFORMATIVE_SPAN = 0.375
 """Success rates of a prompt's subgroups that span at least this are informative: 3 of 8 rollouts."""
 
 SOURCE_ERRORS = "subgroup/metric_source_errors"
+LEFT_OUT = "subgroup/metric_values_left_out_count"
 # A dict that verl logs for a training step has keys of these; validation before the first step has only `val...`.
 _STEP_PREFIXES = ("training/", "actor/", "critic/")
 
@@ -134,24 +137,32 @@ def _term_metrics(
 
 
 class StepMetrics:
-    """Collects metrics until they are logged; safe to use from several threads.
+    """Collects metrics until they are logged; safe to use from several threads. Holds one aggregate a key, so that it
+    does not grow where nobody drains it, as in a trainer of one's own.
 
     Several values of one key between two drains become one: keys that end in `_max` or `_min` keep the extreme,
     counts (last part `groups`, or starting with `rows_`, or ending in `_count`) are summed, all others are averaged
-    by weight.
+    by weight. NaN is a number and makes the result NaN, as in verl's own reduction of metrics. What is no number (None,
+    text) is left out and counted in `subgroup/metric_values_left_out_count`; it is warned about once a key.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: dict[str, list[tuple[float, float]]] = {}
+        self._values: dict[str, _Aggregate] = {}
         self._sources: list[Callable[[], Mapping[str, float]]] = []
-        self._warned: set[int] = set()
+        self._warned: set[str | int] = set()
 
     def publish(self, metrics: Mapping[str, float], weight: float = 1.0) -> None:
         """Add values to what the next drain returns. `weight` counts only for keys that are averaged."""
+        numbers = {key: number for key, value in metrics.items() if (number := _number(value)) is not None}
+        bad = [key for key in metrics if key not in numbers]
+        for key in bad:
+            self._warn_once(key, f"metric {key}={metrics[key]!r} is no number and was left out (see {LEFT_OUT})")
+        if bad:
+            numbers[LEFT_OUT] = float(len(bad))
         with self._lock:
-            for key, value in metrics.items():
-                self._values.setdefault(key, []).append((float(value), float(weight)))
+            for key, number in numbers.items():
+                self._values.setdefault(key, _Aggregate()).add(number, float(weight))
 
     def add_source(self, source: Callable[[], Mapping[str, float]]) -> None:
         """Ask `source` for metrics at every drain. One that raises is logged once and counted at every drain."""
@@ -169,34 +180,62 @@ class StepMetrics:
                 self.publish(source())
             except Exception as error:
                 errors += 1
-                self._warn_once(source, error)
+                self._warn_once(id(source), f"a source of step metrics failed: {error!r}", error)
         if errors:
             self.publish({SOURCE_ERRORS: errors})
         with self._lock:
             values, self._values = self._values, {}
-        return {key: _combine(key, pairs) for key, pairs in values.items()}
+        return {key: aggregate.value(key) for key, aggregate in values.items()}
 
-    def _warn_once(self, source: Callable[[], Mapping[str, float]], error: Exception) -> None:
-        if id(source) not in self._warned:
-            self._warned.add(id(source))
-            logger.warning("subgroup_offset: a source of step metrics failed: %r", error, exc_info=error)
+    def _warn_once(self, what: str | int, message: str, error: Exception | None = None) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            logger.warning("subgroup_offset: %s", message, exc_info=error)
 
 
 STEP_METRICS = StepMetrics()
 """The buffer of this process: estimators and the rollout manager publish to it, the hook below drains it."""
 
 
-def _combine(key: str, pairs: list[tuple[float, float]]) -> float:
-    values = [value for value, _ in pairs]
-    name = key.rsplit("/", 1)[-1]
-    if name.endswith("_max"):
-        return max(values)
-    if name.endswith("_min"):
-        return min(values)
-    if name == "groups" or name.startswith("rows_") or name.endswith("_count"):
-        return sum(values)
-    weight = sum(w for _, w in pairs)
-    return sum(value * w for value, w in pairs) / weight if weight > 0 else sum(values) / len(values)
+@dataclass(slots=True)
+class _Aggregate:
+    """What the values of a key come to, in whatever way its name asks for."""
+
+    count: int = 0
+    total: float = 0.0
+    weight: float = 0.0
+    weighted: float = 0.0
+    lowest: float = math.inf
+    highest: float = -math.inf
+
+    def add(self, value: float, weight: float) -> None:
+        self.count += 1
+        self.total += value
+        self.weight += weight
+        self.weighted += value * weight
+        # In this order of the arguments NaN stays, once it is there.
+        self.lowest = value if value != value else min(self.lowest, value)
+        self.highest = value if value != value else max(self.highest, value)
+
+    def value(self, key: str) -> float:
+        name = key.rsplit("/", 1)[-1]
+        if name.endswith("_max"):
+            return self.highest
+        if name.endswith("_min"):
+            return self.lowest
+        if name == "groups" or name.startswith("rows_") or name.endswith("_count"):
+            return self.total
+        return self.weighted / self.weight if self.weight > 0 else self.total / self.count
+
+
+def _number(value: Any) -> float | None:
+    """As a float; None for what is no number. Scalars of NumPy and torch are numbers, numerals in a text are not."""
+    if isinstance(value, str | bytes | bytearray):
+        return None
+    try:
+        return float(value)
+    except Exception:  # a type of someone else's raises what it likes
+        return None
 
 
 def log_step_metrics(wrapped: Callable[..., Any], instance: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -1,11 +1,16 @@
 """Step metrics: their values on known batches, the buffer's rules, and the hook into verl's log."""
 
 import logging
+import math
+import pickle
 import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from verl.utils import tracking
 
 from subgroup_offset import metrics as metrics_module
@@ -120,6 +125,53 @@ class TestStepMetrics:
         expected = {"a/share": 0.75, "a/seconds_max": 2, "a/n_min": 3, "a/rows_x": 10, "a/groups": 3}
         assert buffer.drain() == {**expected, "a/falls_count": 2, "b": 7.0}
         assert buffer.drain() == {}
+
+    @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(0, 9)), min_size=1, max_size=20))
+    def test_running_aggregates_are_those_of_all_values(self, pairs):
+        buffer = StepMetrics()
+        for value, weight in pairs:
+            buffer.publish(dict.fromkeys(("a_max", "a_min", "rows_a", "a"), value), weight)
+        values, weights = zip(*pairs, strict=True)
+        found = buffer.drain()
+        assert (found["a_max"], found["a_min"]) == (max(values), min(values))
+        assert found["rows_a"] == pytest.approx(sum(values))
+        mean = np.average(values, weights=weights) if sum(weights) > 0 else np.mean(values)
+        assert found["a"] == pytest.approx(mean, abs=1e-9)
+
+    def test_it_does_not_grow_with_the_number_of_steps(self):
+        buffer = StepMetrics()
+        for step in range(100):
+            buffer.publish({"a": step, "b_max": step})
+        assert len(pickle.dumps(buffer._values)) < 500
+        assert buffer.drain() == {"a": 49.5, "b_max": 99}
+
+    @pytest.mark.parametrize("bad", [None, "3.5", b"1", [1.0, 2.0], torch.tensor([1.0, 2.0]), 1j, object()])
+    def test_what_is_no_number_is_left_out_counted_and_warned_about_once_a_key(self, bad, caplog):
+        buffer = StepMetrics()
+        with caplog.at_level(logging.WARNING):
+            buffer.publish({"a/rows_x": 2, "a/bad": bad, "a/worse": bad})
+            buffer.publish({"a/bad": bad, "a/rows_x": 3})
+        assert buffer.drain() == {"a/rows_x": 5, "subgroup/metric_values_left_out_count": 3}
+        assert [record.args[0].split("=")[0] for record in caplog.records] == ["metric a/bad", "metric a/worse"]
+
+    def test_a_source_with_a_value_that_is_no_number_keeps_its_others(self):
+        buffer = StepMetrics()
+        buffer.add_source(lambda: {"strategy/a": None, "strategy/b": 1.0})
+        assert buffer.drain() == {"strategy/b": 1.0, "subgroup/metric_values_left_out_count": 1}
+
+    @pytest.mark.parametrize("two", [2, np.float32(2), np.int64(2), torch.tensor(2.0, requires_grad=True)])
+    def test_scalars_of_any_library_are_numbers(self, two):
+        buffer = StepMetrics()
+        buffer.publish({"a": two})
+        assert buffer.drain() == {"a": 2.0}
+
+    @pytest.mark.parametrize("key", ["a", "a_max", "a_min", "rows_a"])
+    @pytest.mark.parametrize("values", [(math.nan, 1.0, 2.0), (1.0, math.nan, 2.0), (2.0, 1.0, math.nan)])
+    def test_nan_is_a_number_and_stays(self, key, values):
+        buffer = StepMetrics()
+        for value in values:
+            buffer.publish({key: value})
+        assert math.isnan(buffer.drain()[key])
 
     def test_sources_are_asked_at_every_drain(self):
         buffer, calls = StepMetrics(), []

@@ -1,28 +1,24 @@
-"""A progress line for the warm start."""
+"""How far the warm start is."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from subgroup_offset.progress import Rate, shown
 
 from .sft import Progress as Callback
 
 
 @contextmanager
-def progress_line() -> Iterator[Callback]:
-    """Yields a callback for build_toy that shows steps, loss and remaining time on standard error."""
-    columns = (
-        TextColumn("warm start"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]:.3f}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("warm start", total=None, visible=False, loss=float("nan"))
+def progress_line(console: Console | None = None) -> Iterator[Callback]:
+    """Yields a callback for build_toy that shows steps, loss and remaining time, on standard error if not elsewhere."""
+    rate = Rate()
+    with shown("warm start: step", console or Console(stderr=True)) as show:
 
         def callback(step: int, steps: int, loss: float) -> None:
-            bar.update(task, completed=step, total=steps, loss=loss, visible=True)
+            rate.update(time.monotonic(), step)
+            show(step, steps, f"loss {loss:.3f}, {rate.text(steps)}")
 
         yield callback

@@ -2,6 +2,7 @@
 
     python scripts/bench_rollout.py OUTPUT                     # seconds, one replica
     python scripts/bench_rollout.py OUTPUT --what cache        # prefix-cache hits by affinity, two replicas
+    python scripts/bench_rollout.py OUTPUT --what templates    # the same with the built-in templates, and another order
 
 One real run of ``verl.trainer.main_ppo`` on the toy world takes the ways in turn, several rounds of them, with the same
 spread of response lengths (``bench_rollout_worker.py``); the first round warms up and is left out. Each way's seconds
@@ -21,6 +22,10 @@ from bench_rollout_worker import VARIABLE, WAYS, Workload
 from subgroup_offset.launch import LoggedStep, TrainingRun
 
 COST, CACHE = ("single", "barrier", "package"), ("none", "subgroup", "prompt")
+ORDERS = ("none", "subgroup", "prompt", "preview first")
+#: The toy's model knows its own short templates only: with the built-in ones its previews are made up.
+PREVIEW_WORDS = 40
+BUILT_IN = [f"algorithm.subgroup.strategy.{name}_template=null" for name in ("strategy", "execution")]
 SCRIPTS = Path(__file__).resolve().parent
 
 
@@ -37,7 +42,8 @@ def overrides_of(load: Workload, toy: Path, directory: Path, replicas: int, step
         f"data.train_batch_size={load.prompts}",
         f"actor_rollout_ref.actor.ppo_mini_batch_size={load.prompts}",
         f"data.max_response_length={load.longest}",
-        "data.max_prompt_length=160",
+        f"data.max_prompt_length={1536 if load.preview_words else 160}",
+        *(BUILT_IN if load.preview_words else []),
         # Rollouts only: the same model throughout.
         f"trainer.critic_warmup={steps + 1}",
         "algorithm.rollout_correction.bypass_mode=True",
@@ -100,7 +106,7 @@ def report(load: Workload, frame: pd.DataFrame) -> str:
 
 def main(
     output: Path,
-    what: Annotated[str, typer.Option(help="cost or cache.")] = "cost",
+    what: Annotated[str, typer.Option(help="cost, cache or templates.")] = "cost",
     rounds: Annotated[int, typer.Option(min=2)] = 6,
     prompts: Annotated[int, typer.Option(min=2)] = 32,
     median: Annotated[float, typer.Option(help="Tokens of a response, median.")] = 64,
@@ -112,8 +118,9 @@ def main(
     """Run the bench and print its table."""
     from subgroup_offset.toy import build_toy
 
-    ways, replicas = {"cost": (COST, 1), "cache": (CACHE, 2)}[what]
-    load = Workload(ways, prompts, median, sigma, longest, drift)
+    ways, replicas = {"cost": (COST, 1), "cache": (CACHE, 2), "templates": (ORDERS, 2)}[what]
+    words = PREVIEW_WORDS if what == "templates" else 0
+    load = Workload(ways, prompts, median, sigma, longest, drift, words)
     output.mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(SCRIPTS)  # the driver looks the classes up as well
     steps = rounds * len(ways)

@@ -21,11 +21,22 @@ import ray
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 from subgroup_offset.rollout import StrategyAgentLoopManager, StrategyAgentLoopWorker
-from subgroup_offset.strategy.stage import Plan
+from subgroup_offset.strategy import load_templates
+from subgroup_offset.strategy.stage import Candidate, Plan
 from subgroup_offset.strategy.stats import StageStats
 
-#: Without a strategy stage; with a barrier over the batch between the stages; as the package does; other affinities.
-WAYS = ("single", "barrier", "package", "none", "subgroup", "prompt")
+#: Without a strategy stage; with a barrier over the batch between the stages; as the package does; other affinities;
+#: the default affinity with the preview in front of the problem.
+WAYS = ("single", "barrier", "package", "none", "subgroup", "prompt", "preview first")
+AFFINITIES = {"none": "none", "subgroup": "subgroup", "prompt": "prompt", "preview first": "prompt"}
+PREVIEW_FIRST = """Follow this preview of an approach while you solve the problem below. If it is empty or flawed, \
+reason on your own instead.
+
+{{ preview }}
+
+Problem:
+
+{{ problem }}"""
 VARIABLE = "BENCH_WORKLOAD"
 
 
@@ -41,6 +52,8 @@ class Workload:
     longest: int
     #: Share of candidates that go on after their preview until ``strategy.max_tokens``.
     drift: float
+    #: Words of made-up previews, for templates that the toy's model does not know; 0: what it says.
+    preview_words: int = 0
 
     def to_text(self) -> str:
         """As the run's environment carries it."""
@@ -97,8 +110,10 @@ class BenchWorker(StrategyAgentLoopWorker):
         self._batch: _Batch | None = None
         self._measured: dict[str, float] = {}
         self._run_stage, self._stage.run = self._stage.run, self._run_stage_in_its_way
+        self._shipped = self._stage._templates
+        self._preview_first = load_templates(replace(self._strategy, execution_template=PREVIEW_FIRST))
 
-    async def generate_sequences(self, batch: Any) -> None:
+    async def generate_sequences(self, batch: Any) -> str:
         load, step = self._workload, int(batch["global_steps"])
         self._batch = _Batch(
             size=len(batch),
@@ -107,9 +122,10 @@ class BenchWorker(StrategyAgentLoopWorker):
             drift=random.Random(load.round_of(step)),
             cache=await self._cache_counters(),
         )
-        if self._batch.way in ("none", "subgroup", "prompt"):
-            self._strategy = replace(self._strategy, affinity=self._batch.way)
-        await super().generate_sequences(batch)
+        if self._batch.way in AFFINITIES:
+            self._strategy = replace(self._strategy, affinity=AFFINITIES[self._batch.way])
+            self._stage._templates = self._preview_first if self._batch.way == "preview first" else self._shipped
+        return await super().generate_sequences(batch)
 
     async def _run_prompt(self, prompt: dict, sampling_params: dict, trajectory: dict, trace: bool = False) -> None:
         load, batch = self._workload, self._batch
@@ -124,15 +140,20 @@ class BenchWorker(StrategyAgentLoopWorker):
             spent = {name: after[name] - before for name, before in batch.cache.items()}
             self._measured = {"bench/way": float(WAYS.index(batch.way)), "bench/seconds": seconds, **spent}
 
-    async def _run_stage_in_its_way(self, messages: list, step: int, index: object) -> Plan:
+    async def _run_stage_in_its_way(self, messages: list, step: int, index: object, slots: int, media: Any) -> Plan:
         if self._batch.way == "single":
-            slots = self._strategy.num_strategies
             stats = StageStats(prompts=1, slots=slots, empty_slots=slots)
             return Plan([None] * slots, [messages] * slots, stats, list(range(slots)), [])
-        plan = await self._run_stage(messages, step, index)
+        plan = await self._run_stage(messages, step, index, slots, media)
         if self._batch.way == "barrier":
             await self._batch.barrier.wait()
         return plan
+
+    async def _generate_candidate(self, prompt_ids: list[int], index: int, media: Any) -> Candidate:
+        candidate = await super()._generate_candidate(prompt_ids, index, media)
+        if not self._workload.preview_words:
+            return candidate
+        return replace(candidate, text=_made_up(self._workload.preview_words, random.Random(f"{prompt_ids}{index}")))
 
     def _candidate_sampling_params(self, index: int) -> dict[str, Any]:
         params = super()._candidate_sampling_params(index)
@@ -162,12 +183,17 @@ def _read_counters(servers: Sequence[str]) -> dict[str, float]:
     return totals
 
 
+def _made_up(words: int, rng: random.Random) -> str:
+    """A well-formed preview of so many words, in four bullets."""
+    vocabulary = ("sum", "double", "ten", "carry", "part", "whole")
+    bullets = [" ".join(rng.choices(vocabulary, k=words // 4)) for _ in range(4)]
+    return "[KEY CONDITIONS]\n- {}\n- {}\n[KEY IDEA]\n- {}\n- {}".format(*bullets)
+
+
 class BenchManager(StrategyAgentLoopManager):
     """Starts such a worker and logs what it measured."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.agent_loop_workers_class = ray.remote(BenchWorker)
+    worker_class = BenchWorker
 
     def _drain_workers(self) -> dict[str, float]:
         (worker,) = self.agent_loop_workers

@@ -19,6 +19,9 @@ from verl.workers.rollout.replica import TokenOutput
 
 from subgroup_offset.rollout import StrategyAgentLoopWorker
 
+#: What a session of a prompt comes to: the reward, fields and text of each of its outputs; or it raises.
+Outcome = Callable[[int], list[dict[str, Any]]]
+
 WORDS = ("add", "halve", "count", "draw", "guess", "sort", "fold", "shift", "trade", "weigh", "scale", "split")
 
 
@@ -99,7 +102,7 @@ class FakeRollout:
         self.engine = self.worker.llm_client
         self.engine.fake_tokenizer = self.worker.tokenizer
 
-    async def send(self, prompts: dict[str, Callable[[int], list[dict]]], validate: bool = False, **columns: Any) -> str:
+    async def send(self, prompts: dict[str, Outcome], validate: bool = False, **columns: Any) -> str:
         """Hand prompts (uid -> outcome) to the worker as the trainer does; they run in the background."""
         count = len(prompts)
         for uid in prompts:
@@ -123,7 +126,7 @@ class FakeRollout:
         while self.worker.background_tasks:
             await asyncio.gather(*self.worker.background_tasks, return_exceptions=True)
 
-    def roll_out(self, prompts: dict[str, Callable[[int], list[dict]]], validate: bool = False, **columns: Any) -> None:
+    def roll_out(self, prompts: dict[str, Outcome], validate: bool = False, **columns: Any) -> None:
         """Send prompts and wait for their end."""
 
         async def run() -> None:

@@ -1,15 +1,20 @@
-"""Faults for ``test_faults.py``: an agent loop some of whose rollouts fail, and workers some of whose requests do."""
+"""Faults for ``test_faults.py``: rollouts and strategy requests some of which fail, and workers that kill themselves."""
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
-import ray
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 from subgroup_offset.rollout import StrategyAgentLoopManager, StrategyAgentLoopWorker
 
 FAILING_SESSION = 5
+DEADLY_STEP = 2
+#: Names the directory where deaths leave a mark, so that each happens once.
+MARKS = "FAULTY_MARKS"
 
 
 class FaultyAgentLoop(SingleTurnAgentLoop):
@@ -22,17 +27,27 @@ class FaultyAgentLoop(SingleTurnAgentLoop):
 
 
 class FaultyWorker(StrategyAgentLoopWorker):
-    """Every fourth strategy request of a prompt fails."""
+    """Every fourth strategy request of a prompt fails; one worker dies while it validates, one while it trains."""
 
-    async def _generate_candidate(self, prompt_ids: list[int], index: int) -> Any:
+    async def _generate_candidate(self, prompt_ids: list[int], index: int, media: Any) -> Any:
         if index % 4 == 0:
             raise ConnectionError("a strategy request of this test fails")
-        return await super()._generate_candidate(prompt_ids, index)
+        return await super()._generate_candidate(prompt_ids, index, media)
+
+    async def _agent_loop_postprocess(self, output: Any, validate: bool, **kwargs: Any) -> None:
+        await super()._agent_loop_postprocess(output, validate, **kwargs)
+        if validate or kwargs["global_steps"] == DEADLY_STEP:
+            _die_once("validation" if validate else "training")
 
 
 class FaultyManager(StrategyAgentLoopManager):
     """Starts such workers."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.agent_loop_workers_class = ray.remote(max_restarts=-1)(FaultyWorker)
+    worker_class = FaultyWorker
+
+
+def _die_once(what: str) -> None:
+    mark = Path(os.environ[MARKS]) / what
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)

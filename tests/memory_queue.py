@@ -40,8 +40,9 @@ class MemoryQueue:
         await self._call("label" if tags is None else "publish", keys)
         for i, key in enumerate(keys):
             self.tags[partition_id].setdefault(key, {}).update(tags[i] if tags else {})
-            columns = {} if fields is None else {name: unwrap_non_tensor_data(fields[name][i]) for name in fields.keys()}
-            self.fields[partition_id].setdefault(key, {}).update(columns)
+            row = self.fields[partition_id].setdefault(key, {})
+            for name in () if fields is None else fields.keys():
+                row[name] = unwrap_non_tensor_data(fields[name][i])
 
     async def async_kv_list(self, partition_id: str | None = None) -> dict[str, dict[str, dict[str, Any]]]:
         await self._call("list", [])

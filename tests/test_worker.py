@@ -13,6 +13,7 @@ from untrained_world import write_untrained_world
 
 from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.rollout import labelling
+from subgroup_offset.rollout.prompt_tokens import Chat
 from subgroup_offset.rollout.worker import Drained
 from subgroup_offset.strategy.stats import StageStats
 
@@ -262,13 +263,27 @@ def test_requests_of_a_prompt_share_a_route(rollout, affinity, routes):
 # What a candidate's tokens say.
 
 
-@pytest.mark.parametrize("opening", ["", "<|im_start|>", "<|im_end|><|im_start|>"])
-def test_special_tokens_at_the_very_start_are_skipped(rollout, opening):
+def test_special_tokens_at_the_very_start_are_skipped_and_later_ones_end_the_turn(rollout):
     it = rollout()
-    it.engine.candidate = lambda number: f"{opening}{preview(WORDS[number])}\n<|im_end|>\n{preview('late')}"
+    special = it.worker.tokenizer.all_special_tokens
+    assert special
+    it.engine.candidate = lambda number: (
+        f"{''.join(special[: number % 3])}{preview(WORDS[number])}\n{special[-1]}\n{preview('late')}"
+    )
     it.roll_out({"a": solved})
     stats = it.ask(it.worker.drain()).stats
     assert stats.usable == stats.candidates == 8 and stats.duplicates == 0
+
+
+def test_think_tags_that_are_special_tokens_end_no_turn(rollout):
+    it = rollout()
+    end = it.worker.tokenizer.eos_token
+    it.worker.tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>", end]})
+    it.worker._chat = Chat(it.worker)
+    it.engine.candidate = lambda number: f"<think>hm</think>\n{preview(WORDS[number])}\n{end}{preview('late')}"
+    it.roll_out({"a": solved})
+    stats = it.ask(it.worker.drain()).stats
+    assert stats.usable == 8 and stats.duplicates == 0
 
 
 # Prompts that belong to nobody any more.
@@ -307,7 +322,7 @@ def test_drains_add_up_and_records_nobody_asks_for_are_bounded(rollout, tmp_path
     monkeypatch.setattr(it.worker._drained, "records", deque(maxlen=2))
     it.roll_out({"a": solved, "b": solved, "c": solved})
     drained = it.ask(it.worker.drain())
-    assert drained.stats.prompts == 3 and drained.stats.rollout_tokens == 3 * N * len(it.worker.tokenizer.encode("12"))
+    assert drained.stats.prompts == 3 and drained.stats.rollout_tokens == 3 * N * len(it.worker.tokenizer.encode("12", add_special_tokens=False))
     assert [record["uid"] for record in drained.records] == ["b", "c"]
     assert Drained().records.maxlen is not None
     empty = it.ask(it.worker.drain())

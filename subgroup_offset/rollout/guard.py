@@ -64,7 +64,7 @@ class FailureGuard:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._row: Counter[Cause] = Counter()
+        self._row = Outcomes()
 
     def look(self, outcomes: Outcomes) -> str | None:
         """Why the run should stop, if it should.
@@ -73,14 +73,14 @@ class FailureGuard:
             outcomes: since the last look.
         """
         if outcomes.kept:
-            self._row.clear()
+            self._row = Outcomes()
             return None
-        self._row.update(outcomes.lost)
-        if len(self._row) != 1 or self._row.total() < self._limit:
+        self._row.add(outcomes)
+        count = self._row.lost.total()
+        if len(self._row.lost) != 1 or count < self._limit:
             return None
-        (cause,) = self._row
-        text = outcomes.said.get(cause, cause.kind)
-        return f"The last {self._row.total()} prompts all failed with the same error, at {cause.place}: {text}"
+        ((cause, text),) = self._row.said.items()
+        return f"The last {count} prompts all failed with the same error, at {cause.place}: {text}"
 
 
 class PreviewGuard:
@@ -122,6 +122,6 @@ class PreviewGuard:
         return warning, (
             f"{self._row} steps in a row had fewer previews than {_KEY}.min_preview_share={self._share:g} asks for "
             f"(the last one {filled} of {stats.slots} slots), so that lam has next to nothing to act on. Look at the "
-            f"candidates ({_KEY}.data_dir=DIR, then subgroup-offset inspect DIR --raw), change {_KEY}.strategy_template "
-            f"or max_tokens, or set {_KEY}.max_low_preview_steps=null to go on all the same."
+            f"candidates ({_KEY}.data_dir=DIR, then subgroup-offset inspect DIR --raw), change "
+            f"{_KEY}.strategy_template or max_tokens, or set {_KEY}.max_low_preview_steps=null to go on all the same."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import ray
@@ -51,8 +52,7 @@ class StrategyAgentLoopManager(WatchedManager):
             RunStopped: the workers' prompts all fail with one error, or step after step has next to no previews.
         """
         answers, _ = self._ask("outcomes")
-        for outcomes in answers:
-            self._note(outcomes)
+        self._note(answers)
         if self._stop is not None:
             raise RunStopped(self._stop)
         super().generate_sequences(prompts)
@@ -72,12 +72,15 @@ class StrategyAgentLoopManager(WatchedManager):
             self._tell("silent", f"{len(late)} agent loop workers did not answer for {_ANSWER_SECONDS:g} s")
         return answers, silent
 
-    def _note(self, outcomes: Outcomes) -> None:
+    def _note(self, outcomes: Iterable[Outcomes]) -> None:
         """Tell of every cause once, and find the one that every prompt ends in."""
-        self._lost_prompts += outcomes.lost.total()
-        for cause, text in outcomes.said.items():
+        total = Outcomes()
+        for one in outcomes:
+            total.add(one)
+        self._lost_prompts += total.lost.total()
+        for cause, text in total.said.items():
             self._tell(cause, f"prompts leave the step for an error (counted in rollout/lost_prompts): {text}")
-        self._stop = self._failures.look(outcomes) or self._stop
+        self._stop = self._failures.look(total) or self._stop
 
     def _drain_workers(self) -> dict[str, float]:
         answers, silent = self._ask("drain")
@@ -85,9 +88,9 @@ class StrategyAgentLoopManager(WatchedManager):
         drained: Drained
         for drained in answers:
             total.add(drained.stats)
-            self._note(drained.outcomes)
             unknown += drained.unknown_verdicts
             unwritten += self._write(drained)
+        self._note(drained.outcomes for drained in answers)
         warning, stop = self._previews.look(total)
         if warning is not None:
             logger.warning(warning)

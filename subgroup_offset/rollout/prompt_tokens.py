@@ -73,8 +73,8 @@ class Chat:
         parts = [part for content in contents if isinstance(content, list) for part in content]
         if all(part.get("type") == "text" for part in parts):
             return None
+        self._loop._assert_mm_supported(True)
         data = await self._loop.process_multi_modal_info(messages)
-        self._loop._assert_mm_supported(bool(data))
         return Media(data, self._loop._get_mm_processor_kwargs(data.get("audios")))
 
     async def tokens(self, messages: list[Message], media: Media | None = None) -> list[int]:

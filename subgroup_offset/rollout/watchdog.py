@@ -57,7 +57,7 @@ class WorkerWatchdog:
         lost = [uid for uid in over if taken[uid] != name]
         if lost:
             failed = ray.get(actor.fail_prompts.remote(lost), timeout=_ANSWER_SECONDS)
-            logger.warning("agent loop worker %d died and was started again: %d of its prompts are lost", worker, failed)
+            logger.warning("agent loop worker %d died and was started again; prompts lost: %d", worker, failed)
         with self._lock:
             if self._names[worker] not in (None, name):
                 self.restarts += 1

@@ -80,7 +80,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
         self._partition = None
         if not subgroup.two_stage:
             self._partition = make_partition(subgroup.partition, subgroup.partition_field, subgroup.partition_buckets)
-        # An asynchronous trainer replaces a prompt any of whose sessions failed; the synchronous one trains on the rest.
+        # Asynchronous trainers replace a prompt with a failed session; the synchronous one trains on its other rows.
         self._whole_prompts = self.config.trainer.v1.trainer_mode != "sync"
         self._prompts: dict[str, _PromptState] = {}
         self._drained = Drained()

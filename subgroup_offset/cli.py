@@ -39,7 +39,8 @@ def demo(
 @app.command()
 def inspect(
     path: Annotated[
-        Path, typer.Argument(help="A JSONL file of algorithm.subgroup.strategy.data_dir, or the directory.")
+        Path,
+        typer.Argument(help="A run's directory, a sweep's, algorithm.subgroup.strategy.data_dir, or a file of it."),
     ],
     step: Annotated[int | None, typer.Option(help="Only this training step.")] = None,
     contains: Annotated[str | None, typer.Option(help="Only problems with this text.")] = None,

@@ -4,9 +4,10 @@ import json
 from io import StringIO
 
 import pytest
+from report_runs import write_run
 from rich.console import Console
 
-from subgroup_offset.reports.inspect import RecordError, read_records, render, run, select, span
+from subgroup_offset.reports.inspect import RecordError, RecordProblems, read_records, render, run, select, span
 
 PREVIEW = "[KEY CONDITIONS]\n- 20 m by 15 m\n[KEY IDEA]\n- {}\n- then [red]compute[/red]"
 
@@ -84,17 +85,43 @@ def test_a_half_written_last_line_is_left_out(log):
 
 
 def test_a_malformed_line_is_named(log):
-    with pytest.raises(RecordError, match=r"1\.jsonl, line 2: no JSON"):
+    with pytest.raises(RecordError, match=r"1\.jsonl:2: no JSON"):
         read_records(log(row(), '{"step": 1', row()))
-    with pytest.raises(RecordError, match=r"1\.jsonl, line 1: no JSON"):
+    with pytest.raises(RecordError, match=r"1\.jsonl:1: no JSON"):
         read_records(log('{"step": 1'))
     without = row()
     del without["slots"]
-    with pytest.raises(RecordError, match=r"line 1: no record .*the key 'slots' is missing.*not a rollout dump"):
+    with pytest.raises(RecordError, match=r"1: no record .*the key 'slots' is missing.*not a rollout dump"):
         read_records(log(without))
-    for wrong in ("[1]", "3", json.dumps(row(step="x")), json.dumps(row(slots=None)), json.dumps(row(slots=[1]))):
-        with pytest.raises(RecordError, match="line 1: no record"):
-            read_records(log(wrong))
+    wrong = ("[1]", "3", row(step="x"), row(slots=None), row(slots=[1]), row(slots=[{**slot(0, 1), "preview": 3}]))
+    for line in (
+        *wrong,
+        json.dumps(row()).replace("1.26", "1" * 400),
+        json.dumps(row(step=2)).replace("2", "Infinity"),
+    ):
+        with pytest.raises(RecordError, match=":1: no "):
+            read_records(log(line))
+
+
+def test_lines_that_cannot_be_read_are_left_out_and_counted(log):
+    problems = RecordProblems()
+    found = read_records(log(row("a"), "not JSON", row("b"), '{"step": 1}', '{"half'), problems)
+    assert [record.uid for record in found] == ["a", "b"]
+    assert (problems.unreadable, problems.odd_rewards) == (3, 0)
+    (said,) = problems.texts()
+    assert "3 lines could not be read: first one" in said and "1.jsonl:2: no JSON" in said
+    read_records(log(row(), '{"half', end=""), problems)  # the run is writing it
+    assert problems.unreadable == 3
+
+
+@pytest.mark.parametrize("reward", ["tensor(-1.39)", "1.0", [1.0], float("nan"), float("inf")])
+def test_a_reward_that_is_no_number_is_unknown_and_said(log, reward):
+    problems = RecordProblems()
+    slots = [{**slot(0, 1, rollouts=2), "rewards": [reward, 0.5]}, {**slot(1, None, rollouts=1), "rewards": [None]}]
+    (record,) = read_records(log(row(slots=slots)), problems)
+    assert record.slots[0].rewards == (None, 0.5)
+    assert (record.slots[0].mean_reward, record.slots[0].successes) == (0.5, 1)
+    assert problems.texts() == ["1 rewards are no finite number and count as unknown, in no mean"]
 
 
 def test_a_path_without_a_log_is_an_error(tmp_path):
@@ -136,10 +163,18 @@ def test_select(records):
     assert uids(order="file", limit=1) == ["flat"]
     assert uids(step=2) == ["wide"]
     assert uids(contains="straße") == uids(contains="[x]") == ["wide"]
-    assert uids(min_span=0.25) == uids(informative=True) == ["wide", "some", "also"]
+    assert uids(min_span=0.25) == ["wide", "some", "also"]
     assert uids(min_span=0.26, step=1) == []
     assert uids(limit=0) == []
     assert select([]) == []
+
+
+def test_informative_is_what_the_training_counts_as_such(log):
+    """A span of 3 of 8, as `subgroup/informative_share`; 33/40 - 18/40 is less than 0.375 in floats."""
+    slots = [slot(0, 33, rollouts=40), slot(1, 18, rollouts=40)]
+    found = read_records(log(row("two", (4, 2)), row("three", (4, 1)), row("exact", slots=slots), row("six", (7, 1))))
+    assert [r.uid for r in select(found, informative=True)] == ["six", "three", "exact"]
+    assert [r.uid for r in select(found, informative=True, min_span=0.5)] == ["six"]
 
 
 def test_select_refuses_what_it_cannot_do(records):
@@ -230,13 +265,82 @@ def test_raw_shows_every_candidate(log):
     assert "Candidate" not in shown(records)
 
 
+def printed(path, **arguments):
+    console = Console(file=StringIO(), width=100)
+    run(path, console=console, **arguments)
+    return console.file.getvalue()
+
+
 def test_run_reads_filters_and_prints(log, capsys):
     path = log(row("first"), row("second", (4, 4)))
-    console = Console(file=StringIO(), width=100)
-    assert run(path, informative=True, console=console) == 1
-    text = console.file.getvalue()
+    text = printed(path, informative=True)
     assert "prompt first" in text
     assert "prompt second" not in text
     assert text.endswith("1 of 2 prompts shown.\n")
     assert run(path, step=5) == 0
     assert capsys.readouterr().out == "0 of 2 prompts shown.\n"
+
+
+def test_run_says_what_it_left_out(log, tmp_path):
+    log(row("first"), "no JSON", row("third"))
+    log(row("fourth", step=2, slots=[{**slot(0, 1), "rewards": ["tensor(-1.39)"]}]), "[1]", name="2.jsonl")
+    shown = printed(tmp_path)
+    assert "3 of 3 prompts shown." in shown
+    assert f"2 lines could not be read: first one {tmp_path}/1.jsonl:2: no JSON" in shown
+    assert "1 rewards are no finite number" in shown
+
+
+def test_a_file_without_any_record_is_refused(log):
+    with pytest.raises(RecordError, match=r"no record that .*1\.jsonl:1: .*'uid' is missing.*not a rollout dump"):
+        printed(log('{"step": 1}', '{"input": ""}'))
+
+
+def test_a_run_is_inspected_where_its_config_says(tmp_path):
+    elsewhere = str(tmp_path / "elsewhere")
+    write_run(tmp_path / "run", steps=2, changes={"algorithm__subgroup__strategy__data_dir": elsewhere})
+    (tmp_path / "run" / "strategy").rename(elsewhere)
+    text = printed(tmp_path / "run", limit=1)
+    assert "step 1 · prompt prompt14" in text and "run ·" not in text
+    assert "1 of 12 prompts shown." in text
+
+
+def test_all_runs_of_a_sweep_are_inspected_and_named(tmp_path):
+    for lam, records in ((-0.3, True), (0.0, True), (0.3, False)):
+        write_run(tmp_path / "sweep" / f"lam={lam}", lam=lam, steps=1, records=records)
+    text = printed(tmp_path / "sweep", limit=20)
+    assert text.count("lam=-0.3 · step 1") == text.count("lam=0.0 · step 1") == 6
+    assert "12 of 12 prompts shown." in text
+    assert "1 of 3 runs have no log of the strategy stage: lam=0.3 (there is no {step}.jsonl in its" in text
+
+
+def test_runs_that_logged_to_one_place_have_one_log(tmp_path):
+    changes = {"algorithm__subgroup__strategy__data_dir": str(tmp_path / "one")}
+    for name in ("a", "b"):
+        write_run(tmp_path / "sweep" / name, steps=1, records=name == "a", changes=changes)
+    write_run(tmp_path / "sweep" / "c", steps=1)
+    (tmp_path / "sweep" / "a" / "strategy").rename(tmp_path / "one")
+    text = printed(tmp_path / "sweep", limit=20)
+    assert text.count("a or b · step 1") == text.count("c · step 1") == 6
+
+
+NO_LOG = {"algorithm__subgroup__strategy__data_dir": None}
+
+
+def test_a_run_without_a_log_says_what_to_set(tmp_path):
+    write_run(tmp_path / "run", records=False, changes=NO_LOG)
+    with pytest.raises(RecordError, match=r"run: its .* not logged: .*algorithm\.subgroup\.strategy\.data_dir=DIR"):
+        printed(tmp_path / "run")
+    write_run(tmp_path / "sweep" / "a", records=False)
+    with pytest.raises(RecordError, match=r"a: there is no \{step\}\.jsonl in its .*strategy\.data_dir=/"):
+        printed(tmp_path / "sweep" / "a")
+    write_run(tmp_path / "sweep" / "b", records=False, changes=NO_LOG)
+    with pytest.raises(RecordError, match=r"None of the 2 runs in .*sweep has a log of the strategy stage"):
+        printed(tmp_path / "sweep")
+    (tmp_path / "run" / "hydra" / ".hydra" / "config.yaml").unlink()
+    with pytest.raises(RecordError, match="no config that can be read"):
+        printed(tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RecordError, match=r"empty holds no \{step\}\.jsonl and no run"):
+        printed(tmp_path / "empty")
+    with pytest.raises(RecordError, match="is not there"):
+        printed(tmp_path / "none")

@@ -148,12 +148,80 @@ def test_half_written_files_are_read_as_far_as_they_go(browse, tmp_path):
     assert "In the rollout dumps: a half-written last line." in missing
 
 
-def test_a_broken_record_is_said_and_the_other_steps_stay(browse, tmp_path):
+def test_a_broken_record_is_said_and_all_others_stay(browse, tmp_path):
     browse()
-    write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [{"no": "record"}, record(1, 0)])
+    odd = record(1, 0)
+    odd["slots"][1]["rewards"][2] = "tensor(-1.39)"
+    write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [{"no": "record"}, odd, record(1, 3)])
     data, missing = browse.again()
-    assert [step["step"] for step in data["runs"][0]["steps"]] == [2]
-    assert "Strategy records of step 1" in missing and "line 1" in missing
+    assert [(step["step"], step["total"]) for step in data["runs"][0]["steps"]] == [(1, 2), (2, 6)]
+    assert "1 line could not be read: first one" in missing and "1.jsonl:1: no record" in missing
+    assert "1 rewards are no finite number" in missing
+    assert data["runs"][0]["steps"][0]["prompts"][1]["slots"][1]["reward"] == -1.0
+
+
+# n = 10 over K = 4 where Z is left open.
+UNEVEN = {"algorithm__subgroup__strategy__rollouts_per_strategy": None, "actor_rollout_ref__rollout__n": 10}
+SIZES = (3, 3, 2, 2)
+
+
+def uneven_rows(uid="prompt14"):
+    row = rollouts(1, 4, "x")[0]
+    return [{**row, "uid": f"{uid}_{session}_0", "score": float(session)} for session in range(10)]
+
+
+def uneven_record(**changes):
+    slots = [
+        {"subgroup": k, "preview": None, "successes": 0, "rollouts": n, "rewards": [0] * n} for k, n in enumerate(SIZES)
+    ]
+    return {**record(1, 4), "slots": slots, **changes}
+
+
+def sessions_of(data):
+    (prompt,) = data["runs"][0]["steps"][0]["prompts"]
+    return [[rollout["session"] for rollout in slot["texts"]] for slot in prompt["slots"]]
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_rollouts_that_are_spread_unevenly_stand_in_their_slots(browse, tmp_path, records):
+    browse(records=False, steps=1, changes=UNEVEN)
+    write_lines(tmp_path / "run" / "rollouts" / "1.jsonl", uneven_rows())
+    if records:
+        write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [uneven_record()])
+    data, _ = browse.again()
+    assert sessions_of(data) == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
+    rewards = [slot["reward"] for slot in data["runs"][0]["steps"][0]["prompts"][0]["slots"]]
+    assert rewards == ([0] * 4 if records else [1.0, 4.0, 6.5, 8.5])
+
+
+def test_a_failed_prompt_has_the_slots_of_the_config(browse, tmp_path):
+    browse(records=False, steps=1, changes=UNEVEN)
+    failed = uneven_record(status="failed")
+    failed["slots"][0]["rollouts"] = 1  # sessions 1 and 2 failed
+    write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [failed])
+    write_lines(tmp_path / "run" / "rollouts" / "1.jsonl", [r for i, r in enumerate(uneven_rows()) if i not in (1, 2)])
+    data, _ = browse.again()
+    assert sessions_of(data) == [[0], [3, 4, 5], [6, 7], [8, 9]]
+
+
+def test_rollouts_whose_slot_is_not_known_are_counted(browse, tmp_path):
+    browse(records=False, steps=1, changes=UNEVEN)
+    failed = uneven_record(status="failed")
+    failed["slots"] = failed["slots"][:2]  # the data set gave this prompt another n
+    write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [failed])
+    write_lines(tmp_path / "run" / "rollouts" / "1.jsonl", uneven_rows())
+    data, _ = browse.again()
+    assert sessions_of(data) == [[0, 1, 2], [3, 4, 5]]
+    assert "4 rollouts of failed prompts are not shown" in data["runs"][0]["steps"][0]["note"]
+
+
+def test_a_finished_prompt_has_the_slots_that_were_recorded(browse, tmp_path):
+    """Whatever the config says: verl lets a data set give a prompt an n of its own."""
+    browse(records=False, steps=1)
+    write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [uneven_record()])
+    write_lines(tmp_path / "run" / "rollouts" / "1.jsonl", uneven_rows())
+    data, _ = browse.again()
+    assert sessions_of(data) == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
 
 
 def test_dumps_over_the_limit_are_not_read_and_it_is_said(browse, tmp_path):

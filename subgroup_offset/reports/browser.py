@@ -7,17 +7,22 @@ step are not there.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from subgroup_offset.config import StrategyConfig
 from subgroup_offset.reports.dumps import DumpProblems, DumpRow, read_dump, within_bytes
-from subgroup_offset.reports.inspect import PromptRecord, RecordError, SlotRecord, read_records, select, span
+from subgroup_offset.reports.inspect import select, span
 from subgroup_offset.reports.methods import STRATEGY
+from subgroup_offset.reports.records import PromptRecord, RecordProblems, SlotRecord, read_records
 from subgroup_offset.reports.runs import Run
 from subgroup_offset.reports.settings import STRATEGY_DIR, SUBGROUP
+from subgroup_offset.slots import slot_sizes
 from subgroup_offset.strategy import extract_preview, split_instructions
 
 DUMP_FIX = "trainer.rollout_data_dir=DIR"
@@ -110,7 +115,7 @@ def _steps_of(run: Run, limits: BrowserLimits) -> list[_Step]:
         what = f"Subgroups of partition={partition} in the browser: no file holds them."
         run.lacks(what, f"{SUBGROUP}.partition=strategy.")
         return []
-    if run.rollout_files and _per_slot(run):
+    if run.rollout_files:
         run.lacks(
             "Records of the strategy stage; subgroups are taken from the rollout dump instead (success: a score > 0).",
             f"{STRATEGY_DIR}=DIR",
@@ -123,17 +128,15 @@ def _steps_of(run: Run, limits: BrowserLimits) -> list[_Step]:
 def _from_records(run: Run, limits: BrowserLimits) -> list[_Step]:
     if not run.rollout_files:
         run.lacks("Rollout texts for the subgroup browser.", DUMP_FIX)
-    steps = []
+    steps, problems = [], RecordProblems()
     for step, path in run.strategy_files.items():
-        try:
-            records = read_records(path)
-        except RecordError as error:
-            run.lacks(f"Strategy records of step {step}: {error}", "Mend or remove the file.")
-            continue
+        records = read_records(path, problems)
         if records:
             # Candidates that were not kept are the bulk of a record and are not shown.
             kept = [replace(record, candidates=()) for record in select(records, limit=limits.prompts)]
             steps.append(_Step(step, kept, len(records)))
+    for said in problems.texts():
+        run.lacks(f"In the records of the strategy stage: {said}.", "Nothing: the others are shown.")
     return steps
 
 
@@ -147,7 +150,9 @@ def _from_dumps(run: Run, limits: BrowserLimits) -> list[_Step]:
         groups = defaultdict(list)
         for row in read_dump(path, None, problems):
             groups[row.prompt].append(replace(row, text=""))  # texts are read again for what is kept
-        records = [_record(step, rows, _per_slot(run) or 1) for rows in groups.values()]
+        records = [
+            _record(step, rows, _slot_sizes(run, 1 + max(row.session for row in rows))) for rows in groups.values()
+        ]
         if records:
             steps.append(_Step(step, select(records, limit=limits.prompts), len(records)))
     _note(run, problems)
@@ -164,14 +169,13 @@ def _too_large(path: Path) -> str:
     return f"The rollout dump was not read: {size:,.0f} MiB, and the dumps of the run together are over the limit."
 
 
-def _record(step: int, rows: Sequence[DumpRow], per_slot: int) -> PromptRecord:
+def _record(step: int, rows: Sequence[DumpRow], sizes: Sequence[int]) -> PromptRecord:
     """A prompt as the strategy stage would have recorded it, as far as its rollouts tell."""
-    slots: dict[int, list[DumpRow]] = defaultdict(list)
+    slots: list[list[DumpRow]] = [[] for _ in sizes]
     for row in rows:
-        slots[row.session // per_slot].append(row)
+        slots[_slot_of(row.session, sizes)].append(row)
     found = []
-    for slot in range(max(slots) + 1):
-        members = slots.get(slot, [])
+    for slot, members in enumerate(slots):
         last = list({row.session: row for row in members}.values())  # the last output of a session has its score
         scores = tuple(row.score for row in last)
         won = None if None in scores else sum(score > 0 for score in scores if score is not None)
@@ -181,10 +185,24 @@ def _record(step: int, rows: Sequence[DumpRow], per_slot: int) -> PromptRecord:
     return PromptRecord(step, rows[0].prompt, None, rows[0].input, unknown, status, tuple(found), ())
 
 
-def _per_slot(run: Run) -> int | None:
-    """Z, where the config has it."""
-    value = run.settings.get(f"{STRATEGY}rollouts_per_strategy") if run.settings else None
-    return value if isinstance(value, int) and value > 0 else None
+def _slot_sizes(run: Run, sessions: int) -> tuple[int, ...]:
+    """How many rollouts each slot of a prompt was given, by the config; in all at least as many as it had sessions."""
+
+    def count(key: str) -> int | None:
+        value = run.settings.get(key) if run.settings else None
+        return value if isinstance(value, int) and value > 0 else None
+
+    return slot_sizes(
+        max(count("actor_rollout_ref.rollout.n") or 1, sessions),
+        count(f"{STRATEGY}num_strategies") or StrategyConfig().num_strategies,
+        count(f"{STRATEGY}rollouts_per_strategy"),
+        step=2 if run.settings and run.settings.get(f"{STRATEGY}sampling") == "paired" else 1,
+    )
+
+
+def _slot_of(session: int, sizes: Sequence[int]) -> int:
+    """Sessions are given to the slots in order; the number of slots for a session that is none's."""
+    return bisect_right(list(accumulate(sizes)), session)
 
 
 def _add_rollouts(run: Run, steps: Sequence[_Step], limits: BrowserLimits, characters: int) -> None:
@@ -205,11 +223,23 @@ def _add_rollouts(run: Run, steps: Sequence[_Step], limits: BrowserLimits, chara
 
 
 def _read_rollouts(run: Run, step: _Step, path: Path, characters: int, problems: DumpProblems) -> None:
-    given = _per_slot(run)
-    per_slot = {p.uid: given or max((s.rollouts for s in p.slots), default=1) or 1 for p in step.prompts}
-    for row in read_dump(path, per_slot.keys(), problems):
+    sizes = {prompt.uid: _recorded_sizes(run, prompt) for prompt in step.prompts}
+    strange = 0
+    for row in read_dump(path, sizes.keys(), problems):
+        slot = _slot_of(row.session, sizes[row.prompt])
         rollout = _Rollout(row.session, row.output, row.score, cut(row.text, characters))
-        step.rollouts.setdefault((row.prompt, row.session // per_slot[row.prompt]), []).append(rollout)
+        step.rollouts.setdefault((row.prompt, slot), []).append(rollout)
+        strange += slot >= len(sizes[row.prompt])
+    if strange:
+        step.note = f"{strange} rollouts of failed prompts are not shown: their slots are not known."
+
+
+def _recorded_sizes(run: Run, prompt: PromptRecord) -> tuple[int, ...]:
+    """Rollouts of each slot: as recorded where none is missing, else as the config gives them."""
+    recorded = tuple(slot.rollouts for slot in prompt.slots)
+    configured = _slot_sizes(run, sum(recorded))
+    # A data set may give a prompt another n than the config does, which shows in the number of slots at most.
+    return recorded if prompt.status == "finished" or len(configured) != len(recorded) else configured
 
 
 def _step_json(step: _Step) -> dict[str, Any]:

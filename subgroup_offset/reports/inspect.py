@@ -1,13 +1,10 @@
-"""The strategy stage's JSONL in the terminal: each prompt's subgroups as in the paper's Table 6.
-
-The log holds one object per prompt and line. Imports neither torch nor verl: it is looked at on any machine.
-"""
+"""The strategy stage's log in the terminal: each prompt's subgroups as in the paper's Table 6."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,15 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from subgroup_offset.jsonl import NoJSON, json_object, numbered_lines
+from subgroup_offset.reports.find_records import find_logs, without_log
+from subgroup_offset.reports.records import (
+    OTHER_FILE,
+    PromptRecord,
+    RecordError,
+    RecordProblems,
+    SlotRecord,
+    read_records,
+)
 from subgroup_offset.strategy import split_instructions
 from subgroup_offset.strategy.preview import IDEA
 
@@ -28,76 +33,6 @@ NARROW = 60  #: A terminal with fewer columns has no room for a table: slots are
 _UNKNOWN = "–"
 # Control characters, which steer the terminal, and lone surrogates, which cannot be encoded.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-class RecordError(ValueError):
-    """A log that cannot be read; the message names the file, the line and what is wrong with it."""
-
-
-@dataclass(frozen=True)
-class SlotRecord:
-    """One slot of a prompt and its rollouts."""
-
-    subgroup: int | str
-    #: The preview that conditioned the rollouts; None for the plain prompt.
-    preview: str | None
-    #: None where the verdicts are not known.
-    successes: int | None
-    rollouts: int
-    #: One per rollout where known, else None.
-    rewards: tuple[float | None, ...]
-
-    @property
-    def success_rate(self) -> float | None:
-        """In [0, 1]; None without rollouts or verdicts."""
-        return None if self.successes is None or self.rollouts < 1 else self.successes / self.rollouts
-
-    @property
-    def mean_reward(self) -> float | None:
-        """Over the known rewards; None if there are none."""
-        known = [reward for reward in self.rewards if reward is not None]
-        return sum(known) / len(known) if known else None
-
-
-@dataclass(frozen=True)
-class CandidateRecord:
-    """One call of the strategy stage. ``slots`` has one for each preview of a selected one, None if it was too long."""
-
-    text: str
-    previews: tuple[str, ...]
-    kept: bool
-    slots: tuple[int | None, ...]
-    reason: str
-
-
-@dataclass(frozen=True)
-class PromptRecord:
-    """One line of the log."""
-
-    step: int
-    uid: str
-    index: Any  #: the prompt's in the dataset, of whatever type it has there
-    problem: str
-    seconds: float  #: wall-clock of the prompt's strategy stage
-    status: str  #: ``finished`` or ``failed``
-    slots: tuple[SlotRecord, ...]
-    candidates: tuple[CandidateRecord, ...]
-
-
-def read_records(path: Path) -> list[PromptRecord]:
-    """All records of a log.
-
-    Args:
-        path: a JSONL file, or a directory of ``{step}.jsonl`` files, which are read in the order of their steps.
-
-    Returns:
-        One record per line, in order. A last line without a line break that is no JSON is left out: the run is
-        writing it, or was killed while it did.
-
-    Raises:
-        RecordError: for a path that is not there or holds no log, and for any other line that is no record.
-    """
-    return [record for file in _files(path) for record in _read_file(file)]
 
 
 def span(record: PromptRecord) -> float | None:
@@ -123,7 +58,7 @@ def select(
         step: only those of this training step.
         contains: only those whose problem contains this text, in any case.
         min_span: only those whose :func:`span` is at least this; above 0 it leaves out those with an unknown one.
-        informative: only those whose slots differ in success rate (a span above 0).
+        informative: only those whose :func:`span` is at least ``metrics.INFORMATIVE_SPAN``, as the training counts.
         limit: at most this many; None for all.
         order: ``span``, the greatest span first, unknown ones last, ties as in the file; or ``file``.
 
@@ -135,19 +70,25 @@ def select(
     if limit is not None and limit < 0:
         raise ValueError(f"limit={limit} is negative: set it to 0 or above, or to none for all prompts.")
 
+    least = max(min_span, _informative_span()) if informative else min_span
+
     def wanted(record: PromptRecord) -> bool:
-        spread = span(record) or 0.0
         return (
             (step is None or record.step == step)
             and (contains is None or contains.casefold() in record.problem.casefold())
-            and spread >= min_span
-            and (spread > 0 or not informative)
+            and (span(record) or 0.0) >= least
         )
 
     found = [record for record in records if wanted(record)]
     if order == "span":
         found.sort(key=lambda record: _descending(span(record)))
     return found[:limit]
+
+
+def _informative_span() -> float:
+    from subgroup_offset.metrics import INFORMATIVE_SPAN  # here, for it needs NumPy
+
+    return INFORMATIVE_SPAN - 1e-9  # rates are quotients of integers: 0.8 - 0.425 is not quite 0.375
 
 
 def render(records: Iterable[PromptRecord], console: Console, raw: bool = False) -> None:
@@ -171,10 +112,10 @@ def render(records: Iterable[PromptRecord], console: Console, raw: bool = False)
 
 
 def run(path: Path, *, raw: bool = False, console: Console | None = None, **filters: Any) -> int:
-    """Read, filter and print a log: ``subgroup-offset inspect``.
+    """Read, filter and print a log, or those of runs: ``subgroup-offset inspect``.
 
     Args:
-        path: see :func:`read_records`.
+        path: see :func:`~subgroup_offset.reports.find_records.find_logs`.
         raw: see :func:`render`.
         console: where to print; the standard output if None.
         filters: the keyword arguments of :func:`select`.
@@ -185,62 +126,22 @@ def run(path: Path, *, raw: bool = False, console: Console | None = None, **filt
     Raises:
         ValueError: (:class:`RecordError` among them) with a message for the user.
     """
-    console, records = console or Console(), read_records(path)
+    console, logs, problems = console or Console(), find_logs(path), RecordProblems()
+    records = [
+        replace(record, run=log.run) if len(logs) > 1 else record
+        for log in logs
+        for file in log.files
+        for record in read_records(file, problems)
+    ]
+    if not records and problems.unreadable:
+        raise RecordError(f"{path} has no record that can be read: {problems.first}. {OTHER_FILE}")
     shown = select(records, **filters)
     render(shown, console, raw)
     console.print(_text(f"{len(shown)} of {len(records)} prompts shown.", "dim"))
+    for said in (*problems.texts(), without_log(logs)):
+        if said:
+            console.print(_text(said, "yellow"), soft_wrap=True)
     return len(shown)
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise RecordError(f"{path} is not there: give the strategy stage's log, a file or its directory.")
-    steps = {file: int(file.stem) for file in path.glob("*.jsonl") if file.stem.isdecimal()}
-    if not steps:
-        raise RecordError(f"{path} holds no {{step}}.jsonl: give the directory that the strategy stage logs to.")
-    return sorted(steps, key=steps.__getitem__)
-
-
-def _read_file(path: Path) -> Iterator[PromptRecord]:
-    for number, line in numbered_lines(path):
-        try:
-            yield _record(json_object(line))
-        except NoJSON as error:
-            if not line.endswith(b"\n"):
-                return
-            raise RecordError(f"{path}, line {number}: {error}. Remove or mend the line.") from error
-        except (KeyError, TypeError, ValueError) as error:
-            what = f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
-            raise RecordError(
-                f"{path}, line {number}: no record of the strategy stage ({what}). Give the log that the strategy "
-                "stage writes, not a rollout dump."
-            ) from error
-
-
-def _record(row: Mapping[str, Any]) -> PromptRecord:
-    return PromptRecord(
-        step=int(row["step"]),
-        uid=str(row["uid"]),
-        index=row["index"],
-        problem=str(row["problem"]),
-        seconds=float(row["seconds"]),
-        status=str(row["status"]),
-        slots=tuple(_slot(slot) for slot in row["slots"]),
-        candidates=tuple(_candidate(candidate) for candidate in row["candidates"]),
-    )
-
-
-def _slot(row: Mapping[str, Any]) -> SlotRecord:
-    successes = None if row["successes"] is None else int(row["successes"])
-    rewards = tuple(None if reward is None else float(reward) for reward in row["rewards"])
-    return SlotRecord(row["subgroup"], row["preview"], successes, int(row["rollouts"]), rewards)
-
-
-def _candidate(row: Mapping[str, Any]) -> CandidateRecord:
-    previews, slots = tuple(row["previews"] or ()), tuple(row["slots"] or ())
-    return CandidateRecord(str(row["text"]), previews, bool(row["kept"]), slots, str(row["reason"]))
 
 
 def _descending(share: float | None) -> float:
@@ -251,7 +152,8 @@ def _descending(share: float | None) -> float:
 def _header(record: PromptRecord) -> Text:
     spread = _UNKNOWN if (value := span(record)) is None else format(value, ".2f")
     head = f"step {record.step} · prompt {record.uid[:8]} · span {spread} · {record.seconds:.1f} s · {record.status}"
-    return _text(head, "bold" if record.status == "finished" else "bold red")
+    of = f"{record.run} · " if record.run else ""
+    return _text(of + head, "bold" if record.status == "finished" else "bold red")
 
 
 def _slots(record: PromptRecord, width: int) -> Table | Text:

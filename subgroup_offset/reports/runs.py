@@ -118,7 +118,7 @@ def _refuse_shared_logs(runs: Sequence[Run]) -> None:
 def load_run(directory: Path, name: str) -> Run:
     """One run; see :func:`~subgroup_offset.reports.locate.find_runs` for what its directory may hold."""
     problems: list[tuple[str, str]] = []
-    settings, overrides, cwd = _config(directory, problems)
+    settings, overrides, cwd = read_config(directory, problems)
     source = find_log(directory, settings, cwd, config_file(directory))
     log = source.read() if source else StepLog(())
     problems += [(f"{problem}.", "Nothing, if the run is still going; else see its log.") for problem in log.problems]
@@ -143,7 +143,15 @@ def load_run(directory: Path, name: str) -> Run:
     return run
 
 
-def _config(directory: Path, problems: list[tuple[str, str]]) -> tuple[Settings | None, list[str] | None, Path | None]:
+def read_config(
+    directory: Path, problems: list[tuple[str, str]]
+) -> tuple[Settings | None, list[str] | None, Path | None]:
+    """A run's settings, its overrides and the directory it was started in, each None where it is not known.
+
+    Args:
+        directory: of the run, or its log.
+        problems: what is wrong with the config, and the fix, is added here.
+    """
     path = config_file(directory)
     if path is None:
         return None, None, None

@@ -17,6 +17,8 @@ from subgroup_offset.reports.prompt_table import Subgroup, most_informative, rea
 K = Z = 4
 LAMS = (-0.3, 0.0, 0.3)
 METHODS = ("contrast", "alignment", "strategy_grpo", "grpo")
+#: A file that marks a directory as a demo's, whose contents another demo may replace.
+MARKER = ".subgroup_offset_demo"
 ACCURACY = "val-core/math_dapo/acc/mean@8"
 SHOWN = {
     "critic/score/mean": "mean reward (-1 to 1)",
@@ -39,18 +41,20 @@ def run_demo(output: Path, method: str, steps: int) -> None:
     """Build the toy world where it is not cached, train, and print and plot the outcome.
 
     Args:
-        output: directory for the log, the metrics, the rollouts and the plot; an earlier demo's is replaced.
+        output: directory for the log, the metrics, the rollouts and the plot: a new one, an empty one, or an earlier
+            demo's, which is replaced.
         method: name of a config in ``configs/``.
         steps: training steps.
 
     Raises:
+        BadParameter: for another method, or an output that holds something else; before anything is built.
         RunFailed: if the training process fails.
     """
     if method not in METHODS:
         raise typer.BadParameter(f"method={method!r} is unknown: use one of {', '.join(METHODS)}.")
+    _require_own(output)
     toy = _toy_world()
-    if output.exists():
-        shutil.rmtree(output)
+    _clear(output)
     console.rule(f"{method}: {steps} steps of verl.trainer.main_ppo, K={K} x Z={Z} rollouts")
     run = TrainingRun(output, _overrides(method, steps, toy, output.resolve()))
     console.print(f"log: {run.log}")
@@ -61,6 +65,29 @@ def run_demo(output: Path, method: str, steps: int) -> None:
     picture = output / "dynamics.png"
     plot_dynamics([s for s in logged if s.step > 0], picture, f"Toy world, {method}, K={K}, Z={Z}")
     console.print(f"plot: {picture}")
+
+
+def _require_own(output: Path) -> None:
+    """Refuse a place whose contents no demo has written: they would be lost."""
+    if output.exists() and not output.is_dir():
+        raise typer.BadParameter(f"--output {output} is a file: give a directory, new or empty.")
+    if output.is_dir() and any(output.iterdir()) and not (output / MARKER).is_file():
+        raise typer.BadParameter(
+            f"--output {output} holds files and is not marked as an earlier demo's ({MARKER}): give a directory that "
+            "is new or empty, or remove it yourself."
+        )
+
+
+def _clear(output: Path) -> None:
+    """Empty the directory, not remove it: it may be a link, or a mount. The marker is there as long as others are."""
+    _require_own(output)  # again, for the toy world takes minutes
+    output.mkdir(parents=True, exist_ok=True)
+    (output / MARKER).write_text("Written by subgroup-offset demo, which replaces what is in this directory.\n")
+    for path in output.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARKER:
+            path.unlink()
 
 
 def _toy_world() -> Path:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.main import get_command
 
+from subgroup_offset.cli import app
 from subgroup_offset.data.prepare import prepare
+from subgroup_offset.data.sources import BENCHMARKS as SOURCES
 from subgroup_offset.evaluation.plan import EvaluationError
-from subgroup_offset.evaluation.problems import BENCHMARKS, content_hashes, read_problems
+from subgroup_offset.evaluation.problems import BENCHMARKS, content_hashes, how_to_write, read_problems
 
 
 def write_benchmark(directory: Path, name: str, replicas: int = 1, answers: tuple[str, ...] = ("56", "7")) -> Path:
@@ -57,6 +61,27 @@ def test_missing_files_say_the_commands(tmp_path):
     assert f"{tmp_path}/aime25.parquet is not there (2 of 3 benchmarks)" in text
     assert f"subgroup-offset data aime25 --output {tmp_path}" in text and "data aime24" not in text
     assert f"subgroup-offset data gsm8k --split test --output {tmp_path}" in text
+
+
+def test_each_file_of_the_data_command_is_written_by_the_command_that_is_named(tmp_path):
+    """Said by the parser of the command line, and by what `data` would write: see test_suggestions for the others."""
+    command = get_command(app).commands["data"]
+    directory = tmp_path / "a directory"
+    for source in SOURCES.values():
+        for split in source.splits:
+            program, verb, *arguments = shlex.split(how_to_write(source.stem(split), directory))
+            given = command.make_context(verb, arguments).params
+            assert (program, verb, given["output"]) == ("subgroup-offset", "data", directory)
+            named = SOURCES[given["name"]]
+            assert named.stem(given["split"] or named.splits[0]) == source.stem(split)
+
+
+def test_files_that_no_data_command_writes(tmp_path):
+    with pytest.raises(EvaluationError, match=r'--data-dir "\$\(python -m subgroup_offset\.toy\)"'):
+        read_problems(tmp_path, ["toy-val"])
+    with pytest.raises(EvaluationError, match=r"aime27 is no known benchmark \(nearest: aime2\d\)") as error:
+        read_problems(tmp_path, ["aime27"])
+    assert "subgroup-offset data" not in str(error.value)
 
 
 def test_a_benchmark_given_twice(tmp_path):

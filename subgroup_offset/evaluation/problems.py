@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from subgroup_offset.data.sources import BENCHMARKS as SOURCES
 from subgroup_offset.evaluation.grading import reference_problem
 from subgroup_offset.evaluation.plan import EvaluationError, Problem
 
 #: The paper's four (Table 1).
 BENCHMARKS = ("aime24", "aime25", "aime26", "hmmt25")
+#: Files of the toy world, which is beside its model.
+TOY = ("toy-train", "toy-val")
 
 
 def read_problems(data_dir: Path, benchmarks: Sequence[str] = BENCHMARKS) -> list[Problem]:
@@ -23,18 +28,18 @@ def read_problems(data_dir: Path, benchmarks: Sequence[str] = BENCHMARKS) -> lis
         benchmarks: names, without a repeat.
 
     Raises:
-        EvaluationError: for a file that is not there or is no such file, naming the command that writes it, and for
-            a problem that cannot be graded.
+        EvaluationError: for a file that is not there or is no such file, naming the command that writes it (if one
+            does), and for a problem that cannot be graded.
     """
     repeated = sorted({name for name in benchmarks if benchmarks.count(name) > 1})
     if repeated:
         raise EvaluationError(f"--benchmark {repeated[0]} is given twice: name each benchmark once.")
     missing = [name for name in benchmarks if not (data_dir / f"{name}.parquet").is_file()]
     if missing:
-        commands = "\n".join(f"  {_command(name, data_dir)}" for name in missing)
+        fixes = "\n".join(f"  {how_to_write(name, data_dir)}" for name in missing)
         raise EvaluationError(
             f"{data_dir / missing[0]}.parquet is not there ({len(missing)} of {len(benchmarks)} benchmarks). "
-            f"Write the files, or give another --data-dir:\n{commands}"
+            f"Write the files, or give another --data-dir:\n{fixes}"
         )
     return [problem for name in benchmarks for problem in _read(data_dir / f"{name}.parquet", name)]
 
@@ -48,9 +53,17 @@ def content_hashes(problems: Iterable[Problem]) -> dict[str, str]:
     return {name: digest.hexdigest() for name, digest in digests.items()}
 
 
-def _command(name: str, data_dir: Path) -> str:
-    benchmark, _, split = name.partition("-")
-    return f"subgroup-offset data {benchmark}{f' --split {split}' if split else ''} --output {data_dir}"
+def how_to_write(name: str, data_dir: Path) -> str:
+    """The command that writes ``<name>.parquet``, or why there is none, in one line."""
+    stems = {source.stem(split): (source.name, split) for source in SOURCES.values() for split in source.splits}
+    if name in stems:
+        benchmark, split = stems[name]
+        option = f" --split {split}" if name != benchmark else ""
+        return f"subgroup-offset data {benchmark}{option} --output {shlex.quote(str(data_dir))}"
+    if name in TOY:
+        return f'{name} is of the toy world, which this makes: --data-dir "$(python -m subgroup_offset.toy)"'
+    nearest = difflib.get_close_matches(name, [*stems, *TOY], n=1, cutoff=0.0)[0]
+    return f"{name} is no known benchmark (nearest: {nearest}): correct --benchmark, or write such a file yourself."
 
 
 def _read(path: Path, name: str) -> list[Problem]:
@@ -58,7 +71,7 @@ def _read(path: Path, name: str) -> list[Problem]:
     import pyarrow.parquet as pq
 
     def refuse(what: str) -> EvaluationError:
-        return EvaluationError(f"{path} {what}. Write it with `{_command(name, path.parent)}`.")
+        return EvaluationError(f"{path} {what}. Write it anew:\n  {how_to_write(name, path.parent)}")
 
     try:
         rows = pq.read_table(path).to_pylist()

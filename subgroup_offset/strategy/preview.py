@@ -10,7 +10,10 @@ however long or odd, takes more than linear time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from subgroup_offset.strategy.thoughts import without_tags, without_thoughts
 
 CONDITIONS = "[KEY CONDITIONS]"
 IDEA = "[KEY IDEA]"
@@ -35,23 +38,37 @@ _WORD = re.compile(r"\w")
 # What a header cut out of a bullet leaves in front of itself: white space and markdown.
 _TRAILING = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "#*_>`"
 
-# Tokens and turns that a chat template leaves in the text. None looks at what follows it, so that what is left after
-# the first one holds no other.
+# Tokens and turns that a chat template leaves in the text. None looks at what follows it, so that what is left in front
+# of the first one holds no other. A role in lower case before a colon is an ordinary word ("each user: two tickets")
+# unless a turn can begin there: at the bullet's start, behind a sentence's end, glued to what begins no word.
 _LEAKED = re.compile(
     r"<\|[a-z][^|<>]{2,40}\|>|<\|(?:im|eo|end|start|begin|assistant|user|system|human|pad)|<｜[^｜<>]{1,40}｜>"
-    r"|</?(?:s|think|answer|tool_call|assistant|user|system|human|bos|eos|pad|unk|(?:end|start)_of_turn)>"
-    r"|\[/?INST\]|<</?SYS>>|(?:assistant|(?<![a-z])(?:user|human)|(?-i:User|Human))\s*+[:：]"
+    r"|</?(?:s|answer|tool_call|assistant|user|system|human|bos|eos|pad|unk|(?:end|start)_of_turn)>"
+    r"|\[/?INST\]|<</?SYS>>"
+    r"|(?:^[\s*_]*+|(?<=[.!?;。！？；])[\s*_]*+|(?<=[)\]}$”’）】\u4e00-\u9fff]))(?:user|human|assistant)[\s*_]*+[:：]"
+    r"|(?<=\w)assistant\s*+[:：]|(?-i:(?<![a-z])(?:USER|HUMAN|ASSISTANT)|User|Human|Assistant)\s*+[:：]"
     r"|(?-i:(?<=[a-z.!?;。！？；)\]])(?:Assistant|User|Human|System))",
+    re.IGNORECASE,
+)
+# A line with which the next user turn begins: what follows is about another problem.
+_USER_TURN = re.compile(
+    r"^[\s*#>_]*+(?:user|human)\s*+(?:$|[:：])|<(?:\|im_start\||\|start_header_id\||start_of_turn)>\s*+(?:user|human)"
+    r"|<[|｜](?:user|human)[|｜]>|\[INST\]",
     re.IGNORECASE,
 )
 _ROLES = ("assistant", "system", "human", "user")
 _SENTENCE_ENDS = frozenset(".!?;。！？；")
 _AFTER_ROLE = _SENTENCE_ENDS | frozenset(":：")
 _CLOSING = frozenset(')]}$*"”’）】')
-# A bullet that states the result. "The answer is asked as a sum" does not: only a value after it does.
+# What a box is shown with that is not filled in: nothing, dots, the word "answer".
+_BLANK_BOX = r"\{(?:[\s.…_?]|\\[lc]?dots)*+(?:\\text\s*+\{)?(?:(?:your|the|final)\s++)*+(?:answer|result)?\s*+\}"
+# A bullet that states the result. "The answer is asked as a sum" does not, nor does "put it in \boxed{} after ####":
+# only a value does. A line that begins with "Answer:" states one whatever follows.
 _ANSWER = re.compile(
-    r"\\(?:boxed|fbox)|####|^\W*+(?:the\s++)?(?:final\s++)?(?:answer|答案)[\s*_]*+[:：=]"
-    r"|(?:\banswer\s*+(?:is|equals|[:：=])|答案(?:是|为|[:：=]))[\s$\\({\[*]*+[-+−]?\d",
+    rf"\\(?:boxed|fbox)\s*+(?:\d|(?!{_BLANK_BOX})\{{)"
+    r"|####[\s$({\[*]*+(?:[-+−.]?\d|\\(?:[dt]?frac|sqrt|pi))"
+    r"|^\W*+(?:the\s++)?(?:final\s++)?(?:answer|答案)[\s*_]*+[:：=]"
+    r"|(?:\banswer\s*+(?:is|equals|[:：=])|答案(?:是|为|[:：=]))[\s$\\({\[*]*+[-+−]?\d++(?![-\s]*+(?:times|digits?)\b)",
     re.IGNORECASE,
 )
 
@@ -59,14 +76,17 @@ _ANSWER = re.compile(
 def extract_preview(text: str) -> str | None:
     """The first well-formed preview in a raw generation, in canonical form, or None where there is none.
 
-    Starting at the first ``[KEY CONDITIONS]`` line, header, bullet and blank lines are read. The preview ends before
-    the first line that is none of these and before a second header of either kind. Inside a bullet it ends at a
-    header or marker, at a role or end token (what stands before is kept) and before a bullet that states an answer.
-    Both sections need a bullet with a word in it. Case, spaces, markdown, full-width brackets and the bullets' style
-    do not matter: numbered and nested bullets become plain ones, blank lines and empty bullets are dropped.
+    Thoughts are not read (:func:`without_thoughts`). From a ``[KEY CONDITIONS]`` line on, header, bullet and blank
+    lines are. The preview ends before the first line that is none of these and before a second header of either kind.
+    Inside a bullet it ends at a header or marker, at a role or end token (what stands before is kept) and before a
+    bullet that states an answer. Both sections need a bullet with a word in it; where one has none, reading starts
+    again at the next ``[KEY CONDITIONS]`` line, but not beyond the start of another user turn. Case, spaces, markdown,
+    full-width brackets and the bullets' style do not matter: numbered and nested bullets become plain ones, blank
+    lines and empty bullets are dropped.
 
     The rules are structural (paper, appendix "Strategy prompt and extraction"); what a bullet says is not judged
-    beyond that. Ending at stated answers, and cutting at tokens inside a bullet, are additions of ours.
+    beyond that. Ending at stated answers, cutting at tokens inside a bullet, leaving out thoughts and going on behind
+    a block that is not well formed are additions of ours.
 
     Args:
         text: what the model emitted, any text of any length; takes time linear in it.
@@ -75,51 +95,76 @@ def extract_preview(text: str) -> str | None:
         The preview, with canonical headers and ``- `` bullets (extracting it again gives the same), or None for an
         unusable candidate.
     """
-    return _extract(text.splitlines())
+    return next((p for part in without_thoughts(text) for p in _previews(_first_turn(part))), None)
 
 
 def extract_pair(text: str) -> tuple[str, str] | None:
-    """The two previews of a paired generation, or None unless both can be extracted.
+    """The two previews of a paired generation, or None unless there are two on different sides of a marker.
 
-    The text is split at the first :data:`PAIR_MARKER` after the first ``[KEY CONDITIONS]`` line (what a model says
-    before may quote the marker); each half is then read by the rules of :func:`extract_preview`.
+    The text outside thoughts is split at every :data:`PAIR_MARKER`, and each part read by the rules of
+    :func:`extract_preview`; the first two parts with a preview make the pair. So a marker quoted before, or a format
+    repeated with dots in it, is passed over.
 
     Args:
         text: what the model emitted; takes time linear in it.
     """
-    lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if _header(line) == CONDITIONS), len(lines))
-    for i in range(start, len(lines)):
-        marker = _MARKER.search(lines[i])
-        if marker:
-            first = _extract([*lines[start:i], lines[i][: marker.start()]])
-            second = _extract([lines[i][marker.end() :], *lines[i + 1 :]])
-            return (first, second) if first and second else None
+    for part in without_thoughts(text):
+        halves = (next(_previews(lines), None) for lines in _parted(_first_turn(part)))
+        first, second = [*islice(filter(None, halves), 2), None, None][:2]
+        if first and second:
+            return first, second
     return None
 
 
-def _extract(lines: Iterable[str]) -> str | None:
+def all_previews(text: str) -> list[str]:
+    """Every well-formed preview in a text, in order and in canonical form, in thoughts as well."""
+    return list(_previews(without_tags(text).splitlines()))
+
+
+def _parted(lines: Iterable[str]) -> list[list[str]]:
+    """The lines between one marker and the next."""
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        first, *others = _MARKER.split(line)
+        parts[-1].append(first)
+        parts.extend([other] for other in others)
+    return parts
+
+
+def _previews(lines: Iterable[str]) -> Iterator[str]:
     sections: dict[str, list[str]] = {}
-    bullets: list[str] | None = None  # those of the section being read; None: the preview has not begun
+    bullets: list[str] | None = None  # those of the section being read; None: no block has begun
     for line in lines:
         name = _header(line)
-        if bullets is None and name != CONDITIONS:
-            continue
         if name:
-            if name in sections:
-                break
-            bullets = sections.setdefault(name, [])
-            continue
-        if not line.strip():
-            continue
-        bullet, ended = _read_bullet(line)
-        if bullet and bullets is not None:
-            bullets.append(bullet)
-        if ended:
-            break
-    if not sections.get(CONDITIONS) or not sections.get(IDEA):
-        return None
-    return "\n".join(part for name in (CONDITIONS, IDEA) for part in (name, *(f"- {b}" for b in sections[name])))
+            if name in sections or bullets is None:
+                yield from _well_formed(sections)
+                sections = {}
+            # An idea before any conditions begins no block.
+            bullets = sections.setdefault(name, []) if sections or name == CONDITIONS else None
+        elif bullets is not None and line.strip():
+            bullet, ended = _read_bullet(line)
+            if bullet:
+                bullets.append(bullet)
+            if ended:
+                yield from _well_formed(sections)
+                sections, bullets = {}, None
+    yield from _well_formed(sections)
+
+
+def _well_formed(sections: dict[str, list[str]]) -> Iterator[str]:
+    if sections.get(CONDITIONS) and sections.get(IDEA):
+        yield "\n".join(part for name in (CONDITIONS, IDEA) for part in (name, *(f"- {b}" for b in sections[name])))
+
+
+def _first_turn(text: str) -> Iterator[str]:
+    """The lines of a text up to the user's next turn; what stands before the first block may be a prompt."""
+    begun = False
+    for line in text.splitlines():
+        begun = begun or _header(line) == CONDITIONS
+        if begun and _USER_TURN.search(line) and not _BULLET.match(line):
+            return
+        yield line
 
 
 def _header(line: str) -> str | None:

@@ -16,6 +16,9 @@ TRIANGLE = """\
 - use that tangents from one point are equally long
 - recover the third side from the area in two ways"""
 
+# A format as prompts show it, copied: no bullet has a word in it.
+DOTS = "[KEY CONDITIONS]\n- ...\n- ...\n[KEY IDEA]\n- ...\n- ..."
+
 # What must come out where only the first part of SEATS' idea is sound.
 SEATS_CUT = SEATS.rpartition("\n")[0]
 
@@ -30,6 +33,31 @@ WELL_FORMED = {
     "leading blank lines": (f"\n\n  \n{TRIANGLE}", TRIANGLE),
     "chatter before": (f"Sure! Here is a solution preview for the problem.\n\n{SEATS}", SEATS),
     "thinking before": (f"<think>\nOkay, two people must not be neighbours.\n</think>\n\n{SEATS}", SEATS),
+    "thinking before, the header on the tag's line": (f"<think>\nHm.\n</think>{SEATS}", SEATS),
+    "thinking before, then a space": (f"<think>Hm.</think> {SEATS}", SEATS),
+    "thinking that the chat template began": (f"Hm, they must not be neighbours.\n</think>\n\n{SEATS}", SEATS),
+    "a draft in the thought": (f"<think>\nSay\n{TRIANGLE}\nNo, better:\n</think>\n{SEATS}", SEATS),
+    "a draft in a thought that the chat template began": (f"Say\n{TRIANGLE}\nNo.\n</think>\n{SEATS}", SEATS),
+    "a thought that mentions its end": (f"<think>First </think>, then\n{TRIANGLE}\nDone.</think>\n{SEATS}", SEATS),
+    "a thought that mentions its begin": (f"<think>A <think> tag is open.</think>\n{SEATS}", SEATS),
+    "an empty thought": (f"<think>\n\n</think>\n\n{SEATS}", SEATS),
+    "a thought in other tags": (f"<Thinking>\n{TRIANGLE}\n</Thinking>\n{SEATS}", SEATS),
+    "a thought, named so": (f"<thought>{TRIANGLE}</thought>{SEATS}", SEATS),
+    "reasoning in tags": (f"<reasoning>\n{TRIANGLE}\n</reasoning>\n{SEATS}", SEATS),
+    "a thought in barred tags": (f"<|think|>\n{TRIANGLE}\n<|/think|>\n{SEATS}", SEATS),
+    "Magistral's thought": (f"[THINK]{TRIANGLE}\n[/THINK]{SEATS}", SEATS),
+    "OpenThinker's thought": (f"<|begin_of_thought|>\n{TRIANGLE}\n<|end_of_thought|>\n{SEATS}", SEATS),
+    "Kimi's thought": (f"◁think▷{TRIANGLE}\n◁/think▷{SEATS}", SEATS),
+    "Seed's thought": (f"<seed:think>\n{TRIANGLE}\n</seed:think>{SEATS}", SEATS),
+    "two thoughts": (f"<think>a</think>\nSo:\n<think>\n{TRIANGLE}\n</think>\n{SEATS}", SEATS),
+    "a format of dots before": (f"{DOTS}\n\nNow for the problem:\n\n{SEATS}", SEATS),
+    "a format of dots right before": (f"{DOTS}\n{SEATS}", SEATS),
+    "half a format before": (f"[KEY CONDITIONS]\n- ...\n\n{SEATS}", SEATS),
+    "conditions begun twice": (f"[KEY CONDITIONS]\n{SEATS}", SEATS),
+    "an answer instead of a preview before": (f"[KEY CONDITIONS]\n- odd\n- Answer: 3\nSorry.\n{SEATS}", SEATS),
+    "prose under the headers before": (f"[KEY CONDITIONS]\nIt is odd.\n[KEY IDEA]\nUse parity.\n{SEATS}", SEATS),
+    "a new assistant turn before": (f"{DOTS}<|im_end|>\n<|im_start|>assistant\n{SEATS}", SEATS),
+    "the prompt repeated before": (f"<|im_start|>user\nPreview this.\nAssistant:\n{SEATS}", SEATS),
     "a code fence around it": (f"```\n{TRIANGLE}\n```", TRIANGLE),
     "a stray idea before": (f"[KEY IDEA]\n- guess\n{SEATS}", SEATS),
     "the header quoted before": (f"I will begin with [KEY CONDITIONS] as told.\n{SEATS}", SEATS),
@@ -90,6 +118,26 @@ WELL_FORMED = {
         "[KEY CONDITIONS]\n- the equations form a (linear) system\n- one assistant helps each user\n[KEY IDEA]\n"
         "- solve the system: eliminate first\n- describe the answer by a system",
     ),
+    "roles that are only mentioned": (
+        "[KEY CONDITIONS]\n- each user: two tickets, one human: none\n- (any) user: at most five\n[KEY IDEA]\n"
+        "- for every assistant: count what is left\n- pair each system: the two users with each user",
+        "[KEY CONDITIONS]\n- each user: two tickets, one human: none\n- (any) user: at most five\n[KEY IDEA]\n"
+        "- for every assistant: count what is left\n- pair each system: the two users with each user",
+    ),
+    "where the answer belongs": (
+        "[KEY CONDITIONS]\n- the result goes into \\boxed{}\n- put it after ####\n- end with a line 'Answer:'\n"
+        '- write "#### " and the number\n- $\\boxed{ }$ is left for the answer\n[KEY IDEA]\n- solve for it\n'
+        "- fill \\boxed{...} and \\boxed{\\ldots} and \\boxed{your answer} and \\fbox{\\text{answer}}",
+        "[KEY CONDITIONS]\n- the result goes into \\boxed{}\n- put it after ####\n- end with a line 'Answer:'\n"
+        '- write "#### " and the number\n- $\\boxed{ }$ is left for the answer\n[KEY IDEA]\n- solve for it\n'
+        "- fill \\boxed{...} and \\boxed{\\ldots} and \\boxed{your answer} and \\fbox{\\text{answer}}",
+    ),
+    "how large the answer is": (
+        "[KEY CONDITIONS]\n- the answer is 3 digits long\n- the answer is 2-digit\n[KEY IDEA]\n"
+        "- the answer is 4 times the area of one piece",
+        "[KEY CONDITIONS]\n- the answer is 3 digits long\n- the answer is 2-digit\n[KEY IDEA]\n"
+        "- the answer is 4 times the area of one piece",
+    ),
     "an answer that is only described": (
         "[KEY CONDITIONS]\n- the answer is asked as a reduced fraction\n[KEY IDEA]\n- count both cases",
         "[KEY CONDITIONS]\n- the answer is asked as a reduced fraction\n[KEY IDEA]\n- count both cases",
@@ -109,11 +157,26 @@ RECOVERED = {
     "a box inside a bullet": (f"{TRIANGLE}\n- hence the side is $\\boxed{{13}}$", TRIANGLE),
     "a result in a sentence": (f"{TRIANGLE}\n- So the answer is $13$.", TRIANGLE),
     "a GSM8K result": (f"{TRIANGLE}\n- adding up #### 13", TRIANGLE),
+    "a GSM8K result alone": (f"{TRIANGLE}\n- #### -1,300", TRIANGLE),
+    "a GSM8K result in dollars": (f"{TRIANGLE}\n- ####$13", TRIANGLE),
+    "a GSM8K result that is no integer": (f"{TRIANGLE}\n- hence #### \\frac{{1}}{{3}}", TRIANGLE),
+    "a box with a letter": (f"{TRIANGLE}\n- so \\boxed{{C}}", TRIANGLE),
+    "a box without braces": (f"{TRIANGLE}\n- so \\boxed 5", TRIANGLE),
+    "a box within a box that is empty": (f"{TRIANGLE}\n- put it in \\boxed{{}}: \\boxed{{13}}", TRIANGLE),
+    "a box that the token limit cut off": (f"{TRIANGLE}\n- so \\boxed{{", TRIANGLE),
+    "an answer of three digits": (f"{TRIANGLE}\n- the answer is 130", TRIANGLE),
+    "an answer with its unit": (f"{TRIANGLE}\n- the answer = 13 cm", TRIANGLE),
     "a Chinese result": (f"{TRIANGLE}\n- 所以答案是13", TRIANGLE),
     "the problem's instruction repeated": (
         f'{SEATS}\nRemember to put your answer on its own line after "Answer:".',
         SEATS,
     ),
+    "a thought after": (f"{SEATS}\n<think>\nWas that right?\n{TRIANGLE}\n</think>\nYes.", SEATS),
+    "a thought that begins after": (f"{SEATS}\n<think>\nWas that right?", SEATS),
+    "an empty thought after": (f"{SEATS}\n<think>\n\n</think>\n\n", SEATS),
+    "a thought inside a bullet": (f"{SEATS}<think>x</think> and more\n- more", SEATS),
+    "a thought between bullets": (f"{SEATS_CUT}\n<think>x</think>\n- more", SEATS_CUT),
+    "a second block after dots and a first": (f"{DOTS}\n\n{SEATS}\n\n{TRIANGLE}", SEATS),
     "a horizontal rule and more": (f"{SEATS}\n---\n- more", SEATS),
     "an end token": (f"{SEATS}<|im_end|>", SEATS),
     "an end token and a new turn": (f"{SEATS}<|im_end|>\n<|im_start|>user\nNext problem", SEATS),
@@ -130,6 +193,15 @@ RECOVERED = {
     "a role after a full stop": (f"{SEATS}. user", f"{SEATS}."),
     "a role with a colon": (f"{SEATS}. Assistant: Let us begin", f"{SEATS}."),
     "roles one after another": (f"{SEATS}. user. assistant<|im_end|>", f"{SEATS}."),
+    "a user after a full stop with a colon": (f"{SEATS}. user: and now?", f"{SEATS}."),
+    "a user after a full stop and spaces": (f"{SEATS}.   user : and now?", f"{SEATS}."),
+    "a user in bold after a full stop": (f"{SEATS}. **user**: and now?", f"{SEATS}."),
+    "a user glued to a formula": (f"{SEATS} $x$user: and now?", f"{SEATS} $x$"),
+    "a capital role in the middle": (f"{SEATS} Human: and now?", SEATS),
+    "Vicuna's role": (f"{SEATS} ASSISTANT: Let us begin", SEATS),
+    "an assistant glued on with a colon": (f"{SEATS}assistant: Let us begin", SEATS),
+    "a user as a bullet": (f"{SEATS}\n- user: what about this?", SEATS),
+    "a human as a bold bullet": (f"{SEATS}\n- **human:** what about this?", SEATS),
     "a role on its own line": (f"{SEATS}\nassistant\n{TRIANGLE}", SEATS),
     "a role as a bullet": (f"{SEATS}\n- assistant", SEATS),
     "a role after Chinese": (
@@ -159,7 +231,6 @@ UNUSABLE = {
     "sections the wrong way round": ("[KEY IDEA]\n- use parity\n[KEY CONDITIONS]\n- the sum is odd", None),
     "drift between the sections": ("[KEY CONDITIONS]\n- a is odd\nThen a = 2k+1.\n[KEY IDEA]\n- use parity", None),
     "a bullet broken over two lines": ("[KEY CONDITIONS]\n- a number\n  which is odd\n[KEY IDEA]\n- parity", None),
-    "conditions begun twice": (f"[KEY CONDITIONS]\n{SEATS}", None),
     "the idea inside a condition": ("[KEY CONDITIONS]\n- the sum is odd [KEY IDEA]\n- use parity", None),
     "bulleted headers": ("* [KEY CONDITIONS]\n* the sum is odd\n* [KEY IDEA]\n* use parity", None),
     "a new turn among the conditions": ("[KEY CONDITIONS]\n- odd<|im_end|>\n- even\n[KEY IDEA]\n- parity", None),
@@ -169,10 +240,21 @@ UNUSABLE = {
     "prose under the headers": ("[KEY CONDITIONS]\nThe sum is odd.\n[KEY IDEA]\nUse parity.", None),
     "equations under a header": ("[KEY CONDITIONS]\n-5x + 3 = 0\n[KEY IDEA]\n- solve", None),
     "the whole of it on one line": (SEATS.replace("\n", " "), None),
+    "a thought that never ends": (f"<think>\nThe format is\n{SEATS}", None),
+    "a thought with a draft, and no answer": (f"<think>\n{SEATS}\n</think>\nI cannot tell.", None),
+    "a second thought that never ends": (f"<think>x</think>\nSo\n<think>\n{SEATS}", None),
+    "only a thought": ("<think>\nHm.\n</think>", None),
+    "dots and nothing else": ("\n\n".join([DOTS] * 20), None),
+    "another problem's turn after dots": (f"{DOTS}<|im_end|>\n<|im_start|>user\nNext\nassistant\n{SEATS}", None),
+    "a user's turn in words after dots": (f"{DOTS}\n\nUser: Next problem\nAssistant:\n{SEATS}", None),
+    "a role alone after dots": (f"{DOTS}\nhuman\nNext problem\n{SEATS}", None),
+    "an instruction token after dots": (f"{DOTS}\n[INST] Next problem [/INST]\n{SEATS}", None),
     "100 kB of one line": (_long("x"), None),
     "100 kB of opened headers": (_long("[KEY"), None),
     "100 kB of an opened header's spaces": ("[KEY" + _long(" "), None),
     "100 kB of bullet marks": ("[KEY CONDITIONS]\n" + _long("- "), None),
+    "100 kB of condition lines": (_long("[KEY CONDITIONS]\n"), None),
+    "100 kB of opened thoughts": (_long("<think>") + SEATS, None),
     "100 kB of idea lines": (_long("[KEY IDEA]\n"), None),
 }
 

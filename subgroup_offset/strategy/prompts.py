@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
 from subgroup_offset.config import ConfigError, StrategyConfig
 from subgroup_offset.strategy.instructions import only_instructions, split_instructions
-from subgroup_offset.strategy.preview import CONDITIONS, IDEA, PAIR_MARKER
+from subgroup_offset.strategy.preview import CONDITIONS, IDEA, PAIR_MARKER, all_previews
 
 Message = dict[str, Any]
 
@@ -48,16 +48,25 @@ class PromptTemplates:
             paired: ask for two previews, separated by :data:`PAIR_MARKER`, instead of one.
         """
         problem = split_instructions(problem_text(messages))[1]
-        if paired:
-            text = self.paired.render(problem=problem, marker=PAIR_MARKER)
-        else:
-            text = self.strategy.render(problem=problem)
+        text = self._ask(problem, paired)
         return [m for m in replace_problem(messages, text.strip()) if not _is_instruction_turn(m)]
+
+    def examples(self, paired: bool = False) -> tuple[str, ...]:
+        """The well-formed previews that the strategy prompt itself shows: its placeholder block, its examples.
+
+        What a model copies of them is no preview of its problem (``echo.py``). A template without any gives none.
+        """
+        return tuple(all_previews(self._ask(_SAMPLES["problem"], paired)))
 
     def execution_messages(self, messages: Sequence[Message], preview: str) -> list[Message]:
         """The chat that asks to solve the problem along ``preview``; the dataset's text goes in whole."""
         text = self.execution.render(problem=problem_text(messages), preview=preview)
         return replace_problem(messages, text.strip())
+
+    def _ask(self, problem: str, paired: bool) -> str:
+        if paired:
+            return self.paired.render(problem=problem, marker=PAIR_MARKER)
+        return self.strategy.render(problem=problem)
 
 
 def load_templates(config: StrategyConfig) -> PromptTemplates:

@@ -85,11 +85,23 @@ def test_a_system_turn_that_only_instructs_is_left_out_of_the_strategy_stage():
     assert len(templates.strategy_messages([{"role": "system", "content": f"Be kind. {BOXED}"}, *user(PROBLEM)])) == 2
 
 
-def test_the_execution_stage_keeps_the_instructions_whole_and_last():
-    text = load_templates(StrategyConfig()).execution_messages(user(DAPO), "- a plan")[0]["content"]
-    assert DAPO in text
-    assert text.splitlines()[-1] == 'Remember to put your answer on its own line after "Answer:".'
-    assert text.index("- a plan") < text.index(DAPO)
+def test_the_execution_stage_begins_with_the_whole_problem():
+    # What all slots of a prompt share comes first, so that a server computes it once.
+    templates = load_templates(StrategyConfig())
+    text = templates.execution_messages(user(DAPO), "- a plan")[0]["content"]
+    assert text.startswith(f"{DAPO}\n\n")
+    other = templates.execution_messages(user(DAPO), "* another")[0]["content"]
+    shared, _, own = text.partition("- a plan")
+    assert other.startswith(shared) and own.startswith("\n\n") and "clearly flawed" in own
+
+
+def test_the_preview_can_be_read_back_from_the_execution_prompt():
+    preview = "[KEY CONDITIONS]\n- a is odd\n[KEY IDEA]\n- use parity"
+    text = load_templates(StrategyConfig()).execution_messages(user(DAPO), preview)[0]["content"]
+    assert extract_preview(text) == preview
+    # As a chat template leaves it in the prompt of a model that is told not to think, and of one that thinks.
+    assert extract_preview(f"user\n{text}\nassistant\n<think>\n\n</think>\n\n") == preview
+    assert extract_preview(f"user\n{text}\nassistant\n<think>\n") == preview
 
 
 def test_the_paired_prompt_asks_for_two_previews_and_a_marker():
@@ -120,9 +132,28 @@ def test_built_in_prompts_hold_the_problem_and_the_preview():
     assert strategy[0] == CHAT[0] and "What is 2+2? {{ x }}" in strategy[1]["content"]
     assert "[KEY CONDITIONS]" in strategy[1]["content"] and "[KEY IDEA]" in strategy[1]["content"]
     execution = templates.execution_messages(CHAT, "- a plan")[1]["content"]
-    assert execution.index("- a plan") < execution.index("What is 2+2?")
-    assert execution.endswith("What is 2+2? {{ x }}")  # the dataset's answer instructions stay last
-    assert "boxed" not in execution
+    assert execution.startswith("What is 2+2? {{ x }}\n\n") and "\n\n- a plan\n\n" in execution
+    assert "boxed" not in execution  # which form the answer has is the dataset's to say
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_the_built_in_strategy_prompts_end_in_a_cue(paired):
+    """Without one a base model goes on with the list of examples."""
+    text = load_templates(StrategyConfig()).strategy_messages(user("Q"), paired)[0]["content"]
+    cue = text.rpartition("\n\n")[2]
+    assert cue == text.splitlines()[-1]
+    assert "problem" in cue and "[KEY CONDITIONS]" in cue and not cue.startswith("[")
+
+
+def test_the_blocks_that_a_strategy_prompt_shows():
+    templates = load_templates(StrategyConfig())
+    single, paired = templates.examples(), templates.examples(paired=True)
+    assert (len(single), len(paired)) == (3, 6)  # the placeholders and two examples, once or in pairs
+    assert "- a decisive given or constraint" in single[0] and "two friends" in single[1]
+    asked = templates.strategy_messages(user("Q"))[0]["content"]
+    assert all(block in asked and extract_preview(block) == block for block in single)
+    toy = StrategyConfig(strategy_template="{{ problem }}\nPreview only.", paired_template="{{ problem }} {{ marker }}")
+    assert load_templates(toy).examples() == load_templates(toy).examples(paired=True) == ()
 
 
 def test_templates_from_text_and_file(tmp_path):

@@ -7,13 +7,13 @@ the estimator's and the rollout's settings live together here. They are read and
 
 from __future__ import annotations
 
-import difflib
 import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from subgroup_offset.nearest import nearest
 from subgroup_offset.slots import slot_sizes
 
 logger = logging.getLogger(__name__)
@@ -36,10 +36,10 @@ class ConfigError(ValueError):
 class StrategyConfig:
     """``algorithm.subgroup.strategy``: the strategy stage (paper, appendix "Strategy sampling" and Table 5)."""
 
-    #: K, strategies per prompt; even for paired sampling. ``rollout.n`` must equal
-    #: ``num_strategies * rollouts_per_strategy`` where the latter is given.
+    #: K, strategies per prompt; even for paired sampling.
     num_strategies: int = 4
-    #: Z, rollouts conditioned on each strategy; null: ``rollout.n`` spread over the strategies (``slots.py``).
+    #: Z, rollouts conditioned on each strategy: ``rollout.n`` must then be ``num_strategies`` times as many. null:
+    #: ``rollout.n`` is spread over the strategies as evenly as it goes (``slots.py``).
     rollouts_per_strategy: int | None = None
     #: Strategy-stage calls per prompt, from whose previews K are selected: at least K, or K/2 for paired sampling.
     num_candidates: int = 8
@@ -55,7 +55,8 @@ class StrategyConfig:
     #: Slots without a preview run the plain prompt: all as one subgroup, since they are one population (true), or each
     #: as a subgroup of its own (false), between which only noise differs.
     merge_empty: bool = True
-    #: Least share of a step's slots, in [0, 1], that should have a preview. A step below it is warned about; 0 never is.
+    #: Least share of a step's slots, in [0, 1], that should have a preview: a step below it is warned about; 0 warns
+    #: never.
     min_preview_share: float = 0.25
     #: After so many such steps in a row the run stops, because lam then acts on next to nothing; null: it goes on.
     max_low_preview_steps: int | None = 3
@@ -153,7 +154,8 @@ class SubgroupConfig:
     partition_field: str | None = None
     #: Of ``partition: length`` and ``turns``: quantile buckets inside the prompt's group, at least 2.
     partition_buckets: int = 2
-    #: What to do about settings of the run that verl accepts and ignores: ``error``, ``warn`` or ``off``.
+    #: What to do about settings of verl's own that it accepts and ignores: ``error``, ``warn`` or ``off``. Settings
+    #: under ``algorithm.subgroup`` that cannot be used are errors whatever this is.
     checks: str = "warn"
     #: What these settings are called in a run's name and in reports (the configs' names). Changes nothing else.
     name: str | None = None
@@ -167,6 +169,8 @@ class SubgroupConfig:
                 "itself (the paper's best values are -0.3 and 0.3)."
             )
         _require_choice("algorithm.subgroup.std", self.std, STD_CHOICES)
+        if self.checks is False:  # what YAML makes of `off`
+            object.__setattr__(self, "checks", "off")
         _require_choice("algorithm.subgroup.checks", self.checks, CHECKS_CHOICES)
         _require_bool("algorithm.subgroup.shuffle_offsets", self.shuffle_offsets)
         _require_int("algorithm.subgroup.seed", self.seed)
@@ -219,13 +223,21 @@ def _build(cls: type, section: dict[str, Any], path: str) -> Any:
     known = {f.name: f for f in fields(cls)}
     for key in section:
         if key not in known:
-            nearest = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
-            raise ConfigError(f"{path}.{key}={section[key]!r} is not a known setting: did you mean {path}.{nearest}?")
+            raise ConfigError(f"{path}.{key}={section[key]!r} is not a known setting: {_meant(str(key), list(known))}")
     values = dict(section)
     if cls is SubgroupConfig and "strategy" in values:
         nested = f"{path}.strategy"
         values["strategy"] = _build(StrategyConfig, _plain(values["strategy"], nested), nested)
     return cls(**values)
+
+
+def _meant(key: str, here: list[str]) -> str:
+    """Which setting was meant, wherever under ``algorithm.subgroup`` it is; where none is like it, what there is."""
+    places = {f.name: "algorithm.subgroup" for f in fields(SubgroupConfig)}
+    places |= {f.name: "algorithm.subgroup.strategy" for f in fields(StrategyConfig)}
+    if found := nearest(key, places):
+        return f"did you mean {' or '.join(f'{places[name]}.{name}' for name in found)}?"
+    return f"use one of {', '.join(here)} (documented in subgroup_offset/config.py)."
 
 
 def _plain(section: Any, path: str) -> dict[str, Any]:
@@ -266,8 +278,9 @@ def _require_text(key: str, value: Any, what: str) -> None:
 
 def _require_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        nearest = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.0)[0]
-        raise ConfigError(f"{key}={value!r} is unknown: use one of {', '.join(choices)} (nearest: {nearest}).")
+        found = nearest(str(value), choices)
+        meant = f" (did you mean {found[0]}?)" if found else ""
+        raise ConfigError(f"{key}={value!r} is unknown: use one of {', '.join(choices)}{meant}.")
 
 
 def _warn_once(message: str) -> None:

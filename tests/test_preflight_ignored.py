@@ -1,10 +1,11 @@
-"""Settings that verl accepts and does not follow are found where this package is in use; verl's defaults trigger none.
+"""Settings that verl accepts and does not follow are told where this package is in use; verl's defaults trigger none.
 
 That verl does not follow them is tested beside: a version that does makes the check a false alarm.
 """
 
 import inspect
 import logging
+import re
 
 import pytest
 from omegaconf import OmegaConf
@@ -15,6 +16,7 @@ from subgroup_offset.preflight import check_run, findings
 from subgroup_offset.preflight.moved import MOVED
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+SUBGROUP = "algorithm.subgroup"
 CORRECTION, OVERLONG = "algorithm.rollout_correction", "reward.reward_kwargs.overlong_buffer_cfg"
 
 
@@ -26,7 +28,7 @@ def said(caplog):
     return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("subgroup_offset")]
 
 
-REFUSED = [
+IGNORED = [
     (
         {"custom_reward_function.path": "f.py"},
         "custom_reward_function.path=f.py is accepted by verl's main_ppo and ignored: "
@@ -48,7 +50,11 @@ REFUSED = [
         r"actor\.clip_ratio=0\.3 is ignored where clip_ratio_low=0\.2 .*set .*clip_ratio_low",
     ),
     ({f"{ROLLOUT}.do_sample": False}, r"do_sample=False is ignored.*temperature=1\.0: set .*do_sample=True"),
-    ({f"{ROLLOUT}.repetition_penalty": 1.1}, r"repetition_penalty=1\.1 is ignored for rollouts.*remove it"),
+    (
+        {f"{ROLLOUT}.repetition_penalty": 1.1, f"{ROLLOUT}.agent.agent_loop_manager_class": None, f"{SUBGROUP}.lam": 0},
+        r"repetition_penalty=1\.1 is ignored for rollouts, which verl samples with 1\.0: remove it",
+    ),
+    ({"data.truncation": "right"}, "data.truncation=right has no effect: verl's rollout cuts prompts over"),
     ({f"{ROLLOUT}.val_kwargs.do_sample": True}, r"val_kwargs\.do_sample=True is ignored with .*set .*temperature"),
     ({"algorithm.use_pf_ppo": True}, "use_pf_ppo=True is ignored with algorithm.adv_estimator=grpo_subgroup.*to False"),
     (
@@ -70,32 +76,42 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), REFUSED)
-def test_what_verl_ignores_is_refused(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        check_run(changed(changes))
-
-
-def test_the_legacy_trainer_has_no_dynamic_sampling():
-    plain = {"algorithm.subgroup.lam": 0, f"{ROLLOUT}.agent.agent_loop_manager_class": None, "trainer.use_v1": False}
-    check_run(changed(plain))
-    with pytest.raises(ConfigError, match=r"filter_groups\.enable=True is ignored by the legacy trainer.*use_v1=True"):
-        check_run(changed(plain | {"algorithm.filter_groups.enable": True}))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"algorithm.gamma": 0.9}, "algorithm.gamma=0.9 has no effect with algorithm.adv_estimator=grpo_subgroup"),
-        ({"critic.enable": True}, "critic.enable=True trains a critic that"),
-        ({"data.truncation": "right"}, "data.truncation=right has no effect: verl's rollout cuts prompts over"),
-    ],
-)
-def test_what_has_no_effect_is_said_once(said, changes, message):
+@pytest.mark.parametrize(("changes", "message"), IGNORED)
+def test_what_verl_ignores_is_said_once_with_the_version(said, changes, message):
     for _ in range(2):
         check_run(changed(changes))
     (warning,) = said()
-    assert message in warning
+    assert re.match(r"verl 0\.9\.1 \(algorithm\.subgroup\.checks=warn\): .*" + message, warning)
+
+
+@pytest.mark.parametrize(("changes", "message"), IGNORED[::3])
+def test_it_is_an_error_or_nothing_where_the_run_wants_that(said, changes, message):
+    with pytest.raises(ConfigError, match=r"verl 0\.9\.1 \(algorithm\.subgroup\.checks=error\): .*" + message):
+        check_run(changed(changes | {f"{SUBGROUP}.checks": "error"}))
+    check_run(changed(changes | {f"{SUBGROUP}.checks": "off"}))
+    assert said() == []
+
+
+def test_the_version_is_the_one_that_is_tested_here():
+    import verl
+
+    assert verl.__version__ == findings.READ_OFF
+
+
+def test_our_own_settings_are_errors_whatever_checks_says():
+    for level in ("error", "warn", "off"):
+        with pytest.raises(ConfigError, match=r"rollout\.n=16 is not"):
+            wrong = {f"{ROLLOUT}.n": 16, f"{SUBGROUP}.strategy.rollouts_per_strategy": 8}
+            check_run(changed(wrong | {f"{SUBGROUP}.checks": level}))
+
+
+def test_the_legacy_trainer_has_no_dynamic_sampling(said):
+    plain = {f"{SUBGROUP}.lam": 0, f"{ROLLOUT}.agent.agent_loop_manager_class": None, "trainer.use_v1": False}
+    check_run(changed(plain))
+    assert said() == []
+    check_run(changed(plain | {"algorithm.filter_groups.enable": True}))
+    (warning,) = said()
+    assert "filter_groups.enable=True is ignored by the legacy trainer of trainer.use_v1=False: set" in warning
 
 
 @pytest.mark.parametrize(

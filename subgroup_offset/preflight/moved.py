@@ -28,13 +28,13 @@ _ADDED = {"reward.reward_kwargs"}
 
 
 def check(config: Any, findings: Findings) -> None:
-    """Refuse a moved key whose value the live key does not have as well."""
+    """Look for a moved key whose value the live key does not have as well."""
     for old, new in MOVED.items():
         value = _plain(config, old)
         if value is None or value == _plain(config, new):
             continue
         fix = f"move it to +{new}" if new in _ADDED else f"set {new}={value} instead"
-        findings.error(f"{old}={value} is accepted by verl's main_ppo and ignored: {fix}.")
+        findings.quirk(f"{old}={value} is accepted by verl's main_ppo and ignored: {fix}.")
 
 
 def _plain(config: Any, key: str) -> Any:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import inspect
 import io
 import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from subgroup_offset.config import ESTIMATOR_NAME, SubgroupConfig
-from subgroup_offset.preflight import ignored, moved, ours
+from subgroup_offset.config import ESTIMATOR_NAME, ConfigError, SubgroupConfig
+from subgroup_offset.preflight import estimator, ignored, moved, ours
 from subgroup_offset.preflight.findings import Findings
+from subgroup_offset.preflight.manager import Rollout, rollout_of
 
 
 def check_run(config: Any) -> None:
     """Check what this package needs of a run, and which of the run's own settings verl would not follow.
+
+    Where the run asks for a method and says ``algorithm.adv_estimator=grpo``, the config says ``grpo_subgroup``
+    afterwards.
 
     Args:
         config: the whole config of ``verl.trainer.main_ppo``.
@@ -26,20 +28,34 @@ def check_run(config: Any) -> None:
         ConfigError: naming key, value and fix, for all that is wrong.
     """
     findings = Findings()
-    if config.algorithm.get("adv_estimator") == ESTIMATOR_NAME or ours.has_our_manager(config):
-        subgroup = SubgroupConfig.from_algorithm(config.algorithm)
-        ours.check(config, subgroup, findings)
-        moved.check(config, findings)
-        ignored.check(config, findings)
-    else:
+    concerned = config.algorithm.get("adv_estimator") == ESTIMATOR_NAME or estimator.asks_for_a_method(config)
+    rollout = _rollout(config, concerned, findings)
+    if not (concerned or rollout is Rollout.OURS):
         ours.check_unused(config, findings)
-    findings.settle()
+        findings.settle()
+        return
+    estimator.take_over(config, rollout, findings)
+    subgroup = SubgroupConfig.from_algorithm(config.algorithm)
+    ours.check(config, subgroup, rollout, findings)
+    moved.check(config, findings)
+    ignored.check(config, findings)
+    findings.settle(subgroup.checks)
+
+
+def _rollout(config: Any, concerned: bool, findings: Findings) -> Rollout:
+    """Whose rollout it is; a manager that cannot be imported is only our business where the run uses this package."""
+    try:
+        return rollout_of(config)
+    except ConfigError as error:
+        if concerned:
+            findings.error(str(error))
+        return Rollout.OTHER
 
 
 def check_as_main_ppo(config: Any) -> None:
     """verl's checks of a config and :func:`check_run`, as the start of ``verl.trainer.main_ppo`` would run them.
 
-    Quietly: what verl says about a config that is right, the run itself will say. Imports verl, and torch with it.
+    Quietly: what is said about a config that is right, the run itself will say. Imports verl, and torch with it.
 
     Raises:
         ConfigError: ours.
@@ -50,20 +66,32 @@ def check_as_main_ppo(config: Any) -> None:
 
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # verl's own, for where install() has put check_run behind it, that would run twice.
-        inspect.unwrap(validate_config)(config, need_reference_policy(config), need_critic(config))
-        check_run(config)
+        validate_config(config, need_reference_policy(config), need_critic(config))
+        if not _is_layered(validate_config):  # verl's plugins may be switched off in this process
+            check_run(config)
+
+
+def validate_and_check(wrapped: Callable[..., None], instance: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Wrapper (in wrapt's form) of verl's ``validate_config(config, use_reference_policy, use_critic)``."""
+    wrapped(*args, **kwargs)
+    check_run(args[0] if args else kwargs["config"])
 
 
 def install(config_module: ModuleType) -> None:
-    """Run :func:`check_run` after verl's own ``validate_config`` (``verl.utils.config``). Twice is once."""
-    validate_config: Callable[..., None] = config_module.validate_config
-    if hasattr(validate_config, "__wrapped__"):
-        return
+    """Run :func:`check_run` after ``validate_config`` of ``verl.utils.config``, whoever else has wrapped it before.
 
-    @functools.wraps(validate_config)
-    def validate_and_check(config: Any, *args: Any, **kwargs: Any) -> None:
-        validate_config(config, *args, **kwargs)
-        check_run(config)
+    Calling it again changes nothing.
+    """
+    import wrapt
 
-    config_module.validate_config = validate_and_check
+    if not _is_layered(config_module.validate_config):
+        wrapt.wrap_function_wrapper(config_module, "validate_config", validate_and_check)
+
+
+def _is_layered(function: Any) -> bool:
+    """Whether one of the layers around verl's function is ours."""
+    while function is not None:
+        if getattr(function, "_self_wrapper", None) is validate_and_check:
+            return True
+        function = getattr(function, "__wrapped__", None)
+    return False

@@ -61,6 +61,8 @@ def _activate_cpu() -> None:
 
     if cpu.requested():
         cpu.activate()
+    elif cpu.on_command_line():
+        cpu.expect_no_accelerator()
 
 
 def _install() -> None:

@@ -6,11 +6,14 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 
-def python(code: str, **environment: str) -> subprocess.CompletedProcess:
+def python(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
     variables = {**os.environ, **environment}
-    return subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=variables, capture_output=True, text=True, timeout=300
+    )
 
 
 REGISTRY = """
@@ -80,6 +83,17 @@ import verl.utils.distributed as d
 print(hasattr(d.initialize_global_process_group_ray, "__wrapped__"))
 """
     assert python(code, VERL_PLATFORM="cpu").stdout.splitlines()[-3:] == ["cpu gloo True", "True", "True"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="verl finds an accelerator here and says nothing")
+def test_a_run_that_asks_for_the_cpu_is_not_told_that_there_is_nothing_else():
+    """verl looks for an accelerator while it is imported, before Hydra reads ``+platform=cpu``."""
+    code = "import verl; from verl.plugin.platform import get_platform; get_platform()"
+    for asked in ("", "+platform=cuda"):
+        assert "No supported accelerator detected" in python(code, asked).stderr
+    for asked, environment in (("+platform=cpu", ""), ("", "cpu")):
+        shown = python(code, asked, VERL_PLATFORM=environment)
+        assert shown.returncode == 0 and "WARNING" not in shown.stderr
 
 
 STOCK_RUN = """

@@ -7,7 +7,9 @@ The configuration keys of a CPU run are ``configs/platform/cpu.yaml``, switched 
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 
 PLATFORM_NAME = "cpu"
 
@@ -15,6 +17,24 @@ PLATFORM_NAME = "cpu"
 def requested() -> bool:
     """Whether this process was told to run without an accelerator."""
     return os.environ.get("VERL_PLATFORM", "").strip().lower() == PLATFORM_NAME
+
+
+def on_command_line() -> bool:
+    """Whether this process's own overrides ask for ``configs/platform/cpu.yaml``, which Hydra reads after verl."""
+    return any(argument.lstrip("+") == f"platform={PLATFORM_NAME}" for argument in sys.argv[1:])
+
+
+def expect_no_accelerator() -> None:
+    """Keep verl from warning, while it is imported, that there is no accelerator, and that it will be told otherwise.
+
+    verl looks for its platform at import, and :class:`subgroup_offset.cpu.driver.UseCPUPlatform` corrects it later.
+    """
+    logging.getLogger("verl.plugin.platform.platform_manager").addFilter(_says_something_else)
+
+
+def _says_something_else(record: logging.LogRecord) -> bool:
+    expected = ("No supported accelerator", "Platform '%s' (%s) is registered but not", "Replacing already-initialised")
+    return not str(record.msg).startswith(expected)
 
 
 def activate() -> None:

@@ -31,7 +31,7 @@ def test_a_run_on_a_cluster():
         "trainer.save_freq=20",
         "trainer.default_local_dir=/shared/ckpt",
         "trainer.rollout_data_dir=/data/rollouts",
-        "+algorithm.subgroup.strategy.data_dir=/data/strategies",
+        "algorithm.subgroup.strategy.data_dir=/data/strategies",
         "data.train_files=[/d/a.parquet,/d/b.parquet]",
         "data.val_files=/d/a.parquet",
         "data.prompt_key=messages",

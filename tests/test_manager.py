@@ -113,7 +113,7 @@ def test_a_worker_without_an_answer_costs_its_own_answer_only(make, caplog, stat
 def test_records_that_cannot_be_written_cost_no_metric(make, tmp_path, caplog):
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where the directory should be")
-    it = make(f"++algorithm.subgroup.strategy.data_dir={blocked}")
+    it = make(f"algorithm.subgroup.strategy.data_dir={blocked}")
     it.agent_loop_workers[0].drained = Drained(slots(8))
     it.agent_loop_workers[0].drained.records.extend([{"step": 1}, {"step": 1}])
     metrics = it._drain_workers()
@@ -122,7 +122,7 @@ def test_records_that_cannot_be_written_cost_no_metric(make, tmp_path, caplog):
 
 
 def test_records_of_all_workers_are_written(make, tmp_path):
-    it = make(f"++algorithm.subgroup.strategy.data_dir={tmp_path}/log")
+    it = make(f"algorithm.subgroup.strategy.data_dir={tmp_path}/log")
     for i, actor in enumerate(it.agent_loop_workers):
         actor.drained.records.append({"step": 1, "uid": str(i)})
     it._drain_workers()
@@ -154,7 +154,7 @@ def test_an_error_on_every_prompt_ends_the_run_with_its_cause(make):
 
 
 def test_steps_without_previews_end_the_run_with_the_reason(make, caplog):
-    it = make("++algorithm.subgroup.strategy.max_low_preview_steps=2")
+    it = make("algorithm.subgroup.strategy.max_low_preview_steps=2")
     for step in (1, 2):
         it.generate_sequences(Prompts())
         it.agent_loop_workers[0].drained = Drained(slots(1))

@@ -31,7 +31,7 @@ def train(toy: Path, directory: Path, *overrides: str, steps: int = 1) -> list[d
             f"trainer.total_training_steps={steps}",
             "trainer.val_before_train=False",
             f"trainer.rollout_data_dir={directory}/rollouts",
-            f"+algorithm.subgroup.strategy.data_dir={directory}/strategy",
+            f"algorithm.subgroup.strategy.data_dir={directory}/strategy",
             *overrides,
         ],
     )
@@ -59,7 +59,7 @@ def test_random_pairs_with_subgroup_affinity_in_colocate_async(toy, tmp_path):
     """Paired calls at T = 0.7, random ones kept, duplicates dropped, and all empty slots in one subgroup."""
     settings = {"sampling": "paired", "selection": "random", "affinity": "subgroup", "temperature": 0.7}
     settings |= {"deduplicate": True, "merge_empty": True, "num_candidates": 3}
-    overrides = [f"++algorithm.subgroup.strategy.{key}={value}" for key, value in settings.items()]
+    overrides = [f"algorithm.subgroup.strategy.{key}={value}" for key, value in settings.items()]
     steps = train(toy, tmp_path, *overrides, "trainer.v1.trainer_mode=colocate_async", steps=2)
     records = records_of(tmp_path)
     empty, usable, distances, differs = 0, 0, [], False
@@ -121,7 +121,7 @@ def answer_of(text: str) -> int | str:
 
 def test_partition_by_answer_in_separate_async(toy, tmp_path):
     """Single-stage rollouts, parted by what they are; no strategy stage. Two steps: weights go to the replicas once."""
-    steps = train(toy, tmp_path, "+algorithm.subgroup.partition=answer", *SEPARATE_ASYNC, steps=2)
+    steps = train(toy, tmp_path, "algorithm.subgroup.partition=answer", *SEPARATE_ASYNC, steps=2)
     assert not (tmp_path / "strategy").exists()
     for number, metrics in enumerate(steps, 1):
         assert "strategy/prompts" not in metrics
@@ -135,7 +135,7 @@ def test_partition_of_a_users_own_which_tries_the_others(toy, tmp_path, monkeypa
     steps = train(
         toy,
         tmp_path,
-        "+algorithm.subgroup.partition=parts.AnotherEveryStep",
+        "algorithm.subgroup.partition=parts.AnotherEveryStep",
         f"+ray_kwargs.ray_init.runtime_env.env_vars.PYTHONPATH='{TESTS}'",
         steps=len(PARTITIONS),
     )

@@ -84,7 +84,7 @@ def test_paths_that_all_jobs_would_share_become_parents(sweep, tmp_path):
         "trainer.default_local_dir=ckpt",
         "trainer.rollout_data_dir=/data/rollouts/",
         "trainer.validation_data_dir=${hydra:runtime.output_dir}/val",
-        "+algorithm.subgroup.strategy.data_dir=strategies",
+        "algorithm.subgroup.strategy.data_dir=strategies",
         "trainer.default_hdfs_dir=hdfs://host/ckpt",
         "global_profiler.tool=torch",
         "ray_kwargs.timeline_json_file=timeline.json",

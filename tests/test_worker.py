@@ -37,7 +37,7 @@ def rollout(world, compose, monkeypatch):
             "+platform=cpu",
             f"toy_dir={world}",
             f"actor_rollout_ref.rollout.n={N}",
-            f"++algorithm.subgroup.strategy.rollouts_per_strategy={Z}",
+            f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}",
             "data.max_prompt_length=256",
             *overrides,
         )
@@ -67,7 +67,7 @@ def test_every_row_of_a_prompt_is_labelled_with_its_slot(rollout):
 
 
 def test_uneven_rollouts_are_spread_over_the_slots(rollout):
-    it = rollout("actor_rollout_ref.rollout.n=5", "++algorithm.subgroup.strategy.rollouts_per_strategy=null")
+    it = rollout("actor_rollout_ref.rollout.n=5", "algorithm.subgroup.strategy.rollouts_per_strategy=null")
     it.roll_out({"a": solved, "b": solved}, __rollout_n__=np.array([5, 11]))
     assert [label.subgroup for label in in_order(labels_of(it, "a"))] == [0, 0, 0, 1, 1]
     assert [label.subgroup for label in in_order(labels_of(it, "b"))] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
@@ -125,7 +125,7 @@ def test_a_verdict_in_words_is_unknown_and_counted(rollout, caplog):
 
 
 def test_a_reward_that_is_a_tensor_is_recorded_as_a_number(rollout, tmp_path):
-    it = rollout(f"++algorithm.subgroup.strategy.data_dir={tmp_path}")
+    it = rollout(f"algorithm.subgroup.strategy.data_dir={tmp_path}")
     it.roll_out({"a": lambda session: [{"reward": -1.0, "fields": {}}]})
     state_reward = labelling.number(torch.tensor(-1.39))
     assert state_reward == pytest.approx(-1.39)
@@ -145,7 +145,7 @@ def missing_in_one(session):
 
 
 def test_a_partition_that_raises_costs_its_prompt_only(rollout, caplog):
-    it = rollout("++algorithm.subgroup.partition=field", "++algorithm.subgroup.partition_field=kind", name="contrast")
+    it = rollout("algorithm.subgroup.partition=field", "algorithm.subgroup.partition_field=kind", name="contrast")
     it.roll_out({"a": by_field, "b": missing_in_one, "c": by_field})
     assert [it.queue.status(uid) for uid in "abc"] == ["finished", "failure", "finished"]
     assert not it.queue.rows("b")
@@ -224,7 +224,7 @@ def test_a_prompt_all_of_whose_sessions_fail_is_lost(rollout):
 
 @pytest.mark.parametrize(("merge", "subgroups"), [(True, {0}), (False, set(range(K)))])
 def test_empty_slots_are_one_population(rollout, merge, subgroups):
-    it = rollout(*([] if merge else ["++algorithm.subgroup.strategy.merge_empty=false"]))
+    it = rollout(*([] if merge else ["algorithm.subgroup.strategy.merge_empty=false"]))
     it.engine.candidate = lambda number: "no preview at all"
     it.roll_out({"a": solved})
     assert {label.subgroup for label in labels_of(it, "a").values()} == subgroups
@@ -253,7 +253,7 @@ def test_a_failed_strategy_request_costs_a_candidate(rollout):
     ("affinity", "routes"), [("prompt", {"a"}), ("subgroup", {"a", "a/0", "a/1", "a/2", "a/3"}), ("none", None)]
 )
 def test_requests_of_a_prompt_share_a_route(rollout, affinity, routes):
-    it = rollout(f"++algorithm.subgroup.strategy.affinity={affinity}")
+    it = rollout(f"algorithm.subgroup.strategy.affinity={affinity}")
     it.roll_out({"a": solved})
     used = [call["route"] for call in it.engine.asked]
     assert len(used) == 8 + N
@@ -318,11 +318,12 @@ def test_prompts_of_another_process_are_failed_and_its_own_are_not(rollout):
 
 
 def test_drains_add_up_and_records_nobody_asks_for_are_bounded(rollout, tmp_path, monkeypatch):
-    it = rollout(f"++algorithm.subgroup.strategy.data_dir={tmp_path}")
+    it = rollout(f"algorithm.subgroup.strategy.data_dir={tmp_path}")
     monkeypatch.setattr(it.worker._drained, "records", deque(maxlen=2))
     it.roll_out({"a": solved, "b": solved, "c": solved})
     drained = it.ask(it.worker.drain())
-    assert drained.stats.prompts == 3 and drained.stats.rollout_tokens == 3 * N * len(it.worker.tokenizer.encode("12", add_special_tokens=False))
+    tokens = len(it.worker.tokenizer.encode("12", add_special_tokens=False))
+    assert drained.stats.prompts == 3 and drained.stats.rollout_tokens == 3 * N * tokens
     assert [record["uid"] for record in drained.records] == ["b", "c"]
     assert Drained().records.maxlen is not None
     empty = it.ask(it.worker.drain())

@@ -61,7 +61,7 @@ class Faults:
 def test_nothing_is_mislabelled_and_nothing_is_left(compose, monkeypatch, tmp_path, seed):
     monkeypatch.setattr(labelling, "PAUSES", (0.0,) * 3)
     world = write_untrained_world(tmp_path)
-    overrides = [f"actor_rollout_ref.rollout.n={N}", f"++algorithm.subgroup.strategy.rollouts_per_strategy={Z}"]
+    overrides = [f"actor_rollout_ref.rollout.n={N}", f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}"]
     config = compose("contrast", "+experiment=toy", "+platform=cpu", f"toy_dir={world}", *overrides)
     it, faults = FakeRollout(monkeypatch, config), Faults(seed)
     it.engine.candidate, it.queue.fault = faults.candidate, faults.queue

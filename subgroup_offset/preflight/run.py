@@ -55,7 +55,8 @@ def _rollout(config: Any, concerned: bool, findings: Findings) -> Rollout:
 def check_as_main_ppo(config: Any) -> None:
     """verl's checks of a config and :func:`check_run`, as the start of ``verl.trainer.main_ppo`` would run them.
 
-    The config is changed as a run's own would be. Quietly: what is said about a config that is right, the run itself will say. Imports verl, and torch with it.
+    The config is changed as a run's own would be. Quietly: what is said about a config that is right, the run itself
+    will say. Imports verl, and torch with it.
 
     Raises:
         ConfigError: ours.

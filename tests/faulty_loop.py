@@ -1,4 +1,4 @@
-"""Faults for ``test_faults.py``: rollouts and strategy requests some of which fail, and workers that kill themselves."""
+"""Faults for ``test_faults.py``: rollouts and requests some of which fail, and workers that kill themselves."""
 
 from __future__ import annotations
 

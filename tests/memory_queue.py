@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ class MemoryQueue:
         monkeypatch.setattr(transfer_queue, "init", lambda *_: None)
         for name in ("async_kv_put", "async_kv_batch_put", "async_kv_list", "async_kv_clear"):
             monkeypatch.setattr(transfer_queue, name, getattr(self, name))
+            monkeypatch.setattr(transfer_queue, name.removeprefix("async_"), _waiting(getattr(self, name)))
 
     async def async_kv_put(self, key: str, partition_id: str, tag: dict[str, Any] | None = None) -> None:
         await self._call("put", [key])
@@ -66,3 +68,13 @@ class MemoryQueue:
     def rows(self, uid: str, partition_id: str = "train") -> dict[str, dict[str, Any]]:
         """The rows of a prompt, by key."""
         return {key: row for key, row in self.fields[partition_id].items() if key.rsplit("_", 2)[0] == uid}
+
+
+def _waiting(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same from a thread without a loop of its own, as the driver's watchdog calls it."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, call(*args, **kwargs)).result()
+
+    return run

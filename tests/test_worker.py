@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from fake_rollout import WORDS, FakeRollout, preview, solved
+from memory_queue import MemoryQueue
 from untrained_world import write_untrained_world
 
 from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.rollout import labelling
 from subgroup_offset.rollout.prompt_tokens import Chat
+from subgroup_offset.rollout.watched import fail_prompts
 from subgroup_offset.rollout.worker import Drained
 from subgroup_offset.strategy.stats import StageStats
 
@@ -289,29 +291,38 @@ def test_think_tags_that_are_special_tokens_end_no_turn(rollout):
 # Prompts that belong to nobody any more.
 
 
-def test_prompts_of_another_process_are_failed_and_its_own_are_not(rollout):
+def test_a_worker_knows_what_it_runs(rollout):
     it = rollout("actor_rollout_ref.rollout.val_kwargs.n=2")
-    queue = it.queue
 
     async def scene():
-        for uid, partition in (("gone", "train"), ("gone-val", "val")):
-            await queue.async_kv_put(uid, partition, {"status": "running"})
-            await queue.async_kv_batch_put([f"{uid}_0_0"], partition, tags=[{"status": "success"}])
-        await queue.async_kv_put("over", "train", {"status": "finished"})
         name = await it.send({"mine": solved})
-        await it.send({"mine-val": solved}, validate=True)
-        asked = ["gone", "gone-val", "over", "mine", "mine-val", "never"]
+        assert await it.send({"mine-val": solved}, validate=True) == name
+        asked = ["mine", "mine-val", "never"]
         assert await it.worker.running(asked) == (name, ["mine", "mine-val"])
-        assert await it.worker.fail_prompts(asked) == 2
-        assert await it.worker.fail_prompts(asked) == 0
         await it.settle()
         assert await it.worker.running(asked) == (name, [])
 
     asyncio.run(scene())
-    assert queue.status("gone") == queue.status("gone-val", "val") == "failure"
-    assert not queue.rows("gone") and queue.rows("gone-val", "val") and "gone_0_0" not in queue.tags["train"]
-    assert queue.status("mine") == queue.status("over") == "finished" and len(labels_of(it, "mine")) == N
-    assert queue.status("mine-val", "val") == "finished"
+
+
+def test_lost_prompts_fail_and_their_unlabelled_rows_go(monkeypatch):
+    queue = MemoryQueue()
+    queue.install(monkeypatch)
+
+    async def scene():
+        for uid, partition in (("gone", "train"), ("gone-val", "val"), ("other", "train")):
+            await queue.async_kv_put(uid, partition, {"status": "running"})
+            await queue.async_kv_batch_put([f"{uid}_0_0"], partition, tags=[{"status": "success"}])
+        await queue.async_kv_put("over", "train", {"status": "finished"})
+        await queue.async_kv_put("waiting", "train", {"status": "pending"})
+
+    asyncio.run(scene())
+    asked = ["gone", "gone-val", "over", "waiting", "never"]
+    assert fail_prompts(asked) == 3 and fail_prompts(asked) == 0
+    assert queue.status("gone") == queue.status("waiting") == queue.status("gone-val", "val") == "failure"
+    assert queue.status("over") == "finished" and queue.status("other") == "running"
+    assert set(queue.tags["train"]) == {"gone", "other", "other_0_0", "over", "waiting"}
+    assert queue.rows("gone-val", "val")
 
 
 # What is asked of the worker, and what nobody asks for.

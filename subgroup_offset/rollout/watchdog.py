@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import ray
@@ -23,13 +23,16 @@ class WorkerWatchdog:
     still here.
 
     Args:
-        workers: Ray actors with the ``running`` and ``fail_prompts`` of
-            :class:`~subgroup_offset.rollout.watched.WatchedWorker`.
+        workers: Ray actors with the ``running`` of :class:`~subgroup_offset.rollout.watched.WatchedWorker`.
+        fail: gives prompts that have not ended the status ``failure`` and returns their number.
         interval: seconds between two rounds.
     """
 
-    def __init__(self, workers: Sequence[Any], interval: float = INTERVAL_SECONDS) -> None:
+    def __init__(
+        self, workers: Sequence[Any], fail: Callable[[list[str]], int], interval: float = INTERVAL_SECONDS
+    ) -> None:
         self._workers = workers
+        self._fail = fail
         self._interval = interval
         self._lock = threading.Lock()
         self._taken: list[dict[str, str]] = [{} for _ in workers]  # uid -> the process that took it
@@ -51,17 +54,21 @@ class WorkerWatchdog:
         """
         with self._lock:
             taken = dict(self._taken[worker])
-        actor = self._workers[worker]
-        name, running = ray.get(actor.running.remote(list(taken)), timeout=_ANSWER_SECONDS)
+        try:
+            name, running = ray.get(self._workers[worker].running.remote(list(taken)), timeout=_ANSWER_SECONDS)
+        except ray.exceptions.ActorDiedError as error:
+            # For good: Ray did not start it again, and the next prompts for it end the run with this error.
+            name, running = None, []
+            if taken:
+                logger.error("agent loop worker %d is dead for good: %s", worker, error)
         over = taken.keys() - set(running)
         lost = [uid for uid in over if taken[uid] != name]
         if lost:
-            failed = ray.get(actor.fail_prompts.remote(lost), timeout=_ANSWER_SECONDS)
-            logger.warning("agent loop worker %d died and was started again; prompts lost: %d", worker, failed)
+            logger.warning("agent loop worker %d died; prompts lost: %d", worker, self._fail(lost))
         with self._lock:
-            if self._names[worker] not in (None, name):
-                self.restarts += 1
-            self._names[worker] = name
+            if name is not None:
+                self.restarts += self._names[worker] not in (None, name)
+                self._names[worker] = name
             for uid in over:
                 # Resumed prompts keep their uid: what another process has taken since then is that one's.
                 if self._taken[worker].get(uid) == taken[uid]:

@@ -2,7 +2,7 @@
 
 verl's workers run prompts as background tasks and the trainer waits until enough prompts have ended. Prompts of a
 worker that died never end, and the trainer would wait for ever. Ray starts such a worker again; what is left to do is
-to give its lost prompts the status ``failure``, which only the owner of a prompt can set.
+to give its lost prompts the status ``failure``.
 
 Training and validation, this package's rollouts and its evaluations all go through these two classes.
 """
@@ -47,29 +47,52 @@ class WatchedWorker(_AgentLoopWorkerTQ):
         """This process's name (a worker that died and was started again has another), and which of these it runs."""
         return self._incarnation, [uid for uid in uids if uid in self._running]
 
-    async def fail_prompts(self, uids: list[str]) -> int:
-        """Give those of another process's prompts that have not ended verl's status ``failure``; their number.
-
-        What a training prompt had finished is removed: its rows carry no labels yet. Validation keeps its rows, which
-        need none.
-        """
-        failed = 0
-        for partition_id, entries in (await tq.async_kv_list() or {}).items():
-            lost = {uid for uid in uids if entries.get(uid, {}).get("status") in ("pending", "running")}
-            lost -= self._running
-            rows = [key for key in entries if key not in lost and key.rsplit("_", 2)[0] in lost]
-            if rows and partition_id == "train":
-                await tq.async_kv_clear(keys=rows, partition_id=partition_id)
-            for uid in lost:
-                await tq.async_kv_put(key=uid, partition_id=partition_id, tag={"status": "failure"})
-            failed += len(lost)
-        return failed
-
     async def _run_prompt(self, prompt: dict, sampling_params: dict, trajectory: dict, trace: bool = False) -> None:
         try:
             await super()._run_prompt(prompt, sampling_params, trajectory, trace)
         finally:
             self._running.discard(prompt["uid"])
+
+
+class _Restarting:
+    """A Ray actor class whose actors find the arguments of their constructor when they are started again.
+
+    Ray drops arguments above 100 kB, as a whole config is, once the first constructor has had them.
+    """
+
+    def __init__(self, actor_class: Any, **options: Any) -> None:
+        self._class, self._options = actor_class, options
+        self._kept: list[ray.ObjectRef] = []
+
+    def options(self, **options: Any) -> _Restarting:
+        """As an actor class's."""
+        twin = _Restarting(self._class, **options)
+        twin._kept = self._kept
+        return twin
+
+    def remote(self, *args: Any) -> Any:
+        """As an actor class's."""
+        references = [ray.put(argument) for argument in args]
+        self._kept += references
+        return self._class.options(**self._options).remote(*references)
+
+
+def fail_prompts(uids: list[str]) -> int:
+    """Give those of these prompts that have not ended verl's status ``failure``; their number.
+
+    What a training prompt had finished is removed: its rows carry no labels yet. Validation keeps its rows, which need
+    none.
+    """
+    failed = 0
+    for partition_id, entries in (tq.kv_list() or {}).items():
+        lost = {uid for uid in uids if entries.get(uid, {}).get("status") in ("pending", "running")}
+        rows = [key for key in entries if key not in lost and key.rsplit("_", 2)[0] in lost]
+        if rows and partition_id == "train":
+            tq.kv_clear(keys=rows, partition_id=partition_id)
+        for uid in lost:
+            tq.kv_put(key=uid, partition_id=partition_id, tag={"status": "failure"})
+        failed += len(lost)
+    return failed
 
 
 class WatchedManager(AgentLoopManagerTQ):
@@ -82,11 +105,11 @@ class WatchedManager(AgentLoopManagerTQ):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.agent_loop_workers_class = ray.remote(max_restarts=-1)(self.worker_class)
+        self.agent_loop_workers_class = _Restarting(ray.remote(max_restarts=-1)(self.worker_class))
 
     async def _init_agent_loop_workers(self) -> None:
         await super()._init_agent_loop_workers()
-        self._watchdog = WorkerWatchdog(self.agent_loop_workers)
+        self._watchdog = WorkerWatchdog(self.agent_loop_workers, fail_prompts)
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         """As verl's: splits the batch over the workers and returns when they have taken it."""

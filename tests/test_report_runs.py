@@ -199,3 +199,10 @@ def test_the_number_of_steps_is_read_from_the_log_where_the_config_has_none(tmp_
     (directory / "log.txt").write_text("...\nTotal training steps: 17\n")
     (run,) = load_runs([directory])
     assert (run.total_steps, run.state) == (17, "in progress, or ended early")
+
+
+@pytest.mark.parametrize(("lam", "direction"), [(-0.3, "contrast"), (0.0, "anchor"), (None, "grpo")])
+def test_a_run_that_took_over_grpo_is_the_method_it_trained_with(tmp_path, lam, direction):
+    """Hydra writes the config before the start of the run changes the estimator."""
+    (run,) = load_runs([write_run(tmp_path / "run", lam=lam, changes={"algorithm__adv_estimator": "grpo"})])
+    assert run.method.direction == direction

@@ -18,7 +18,8 @@ from subgroup_offset.preflight.findings import Findings
 from subgroup_offset.preflight.manager import MANAGER_NAME, Rollout, manager_name
 
 KEY = "algorithm.adv_estimator"
-_TAKEN_OVER = "grpo"
+#: verl's estimator that a method takes over.
+TAKEN_OVER = "grpo"
 
 
 def asks_for_a_method(config: Any) -> bool:
@@ -29,7 +30,7 @@ def asks_for_a_method(config: Any) -> bool:
 
 def take_over(config: Any, rollout: Rollout, findings: Findings) -> None:
     """Set our estimator where the run says ``grpo`` and asks for a method; the config goes on to the run as it is."""
-    if config.algorithm.get("adv_estimator") != _TAKEN_OVER:
+    if config.algorithm.get("adv_estimator") != TAKEN_OVER:
         return
     if rollout is not Rollout.OURS and not asks_for_a_method(config):
         return
@@ -37,7 +38,7 @@ def take_over(config: Any, rollout: Rollout, findings: Findings) -> None:
 
     with read_write(config.algorithm):
         config.algorithm.adv_estimator = ESTIMATOR_NAME
-    findings.note(f"{KEY}={_TAKEN_OVER} is now {ESTIMATOR_NAME}, for {_asked(config, rollout)}.")
+    findings.note(f"{KEY}={TAKEN_OVER} is now {ESTIMATOR_NAME}, for {_asked(config, rollout)}.")
 
 
 def check(config: Any, rollout: Rollout, findings: Findings) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from subgroup_offset.config import ESTIMATOR_NAME, SubgroupConfig
+from subgroup_offset.preflight.estimator import TAKEN_OVER, asks_for_a_method
 
 #: Which settings say nothing about a training but where it puts things and what it is called.
 _OUTPUT = {
@@ -74,6 +75,9 @@ def read_settings(path: Path) -> Settings:
         for key, value in subgroup_defaults().items():
             values.setdefault(key, value)
             written.setdefault(key, value)
+    # The start of a run does this to its config after Hydra has written the file.
+    if values.get("algorithm.adv_estimator") == TAKEN_OVER and asks_for_a_method(config):
+        values["algorithm.adv_estimator"] = ESTIMATOR_NAME
     return Settings(values, written)
 
 

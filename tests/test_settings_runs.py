@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parts import PARTITIONS
 from toy_run import toy_overrides
 
 from subgroup_offset.launch import TrainingRun
-from subgroup_offset.partition import FinishedRollout, make_partition
 from subgroup_offset.reports.inspect import PromptRecord, read_records
 from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy.selection import mean_pairwise_distance, select_pairs
@@ -114,38 +112,20 @@ def mean_subgroups(groups: list[list[Rollout]], label: Callable[[str], object]) 
     return sum(len({label(rollout.output) for rollout in group}) for group in groups) / len(groups)
 
 
-def answer_of(text: str) -> int | str:
-    (answer,) = make_partition("answer")([FinishedRollout(0, text, 1, 2, None, None, {})])
-    return answer
-
-
-def test_partition_by_answer_in_separate_async(toy, tmp_path):
+def test_partition_of_a_users_own_in_separate_async(toy, tmp_path, monkeypatch):
     """Single-stage rollouts, parted by what they are; no strategy stage. Two steps: weights go to the replicas once."""
-    steps = train(toy, tmp_path, "algorithm.subgroup.partition=answer", *SEPARATE_ASYNC, steps=2)
-    assert not (tmp_path / "strategy").exists()
-    for number, metrics in enumerate(steps, 1):
-        assert "strategy/prompts" not in metrics
-        expected = mean_subgroups(single_stage_groups(tmp_path, number), answer_of)
-        assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(expected) and expected > 1
-        assert metrics["subgroup/abs_offset"] > 0
-
-
-def test_partition_of_a_users_own_which_tries_the_others(toy, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the driver looks for a user's class before Ray starts
     steps = train(
         toy,
         tmp_path,
-        "algorithm.subgroup.partition=parts.AnotherEveryStep",
+        "algorithm.subgroup.partition=parts.ByMethod",
         f"+ray_kwargs.ray_init.runtime_env.env_vars.PYTHONPATH='{TESTS}'",
-        steps=len(PARTITIONS),
+        *SEPARATE_ASYNC,
+        steps=2,
     )
-    by_name = dict(zip(PARTITIONS, steps, strict=True))
-    groups = {name: single_stage_groups(tmp_path, step) for step, name in enumerate(PARTITIONS, 1)}
-    key = "subgroup/subgroups_per_group"
-    assert by_name["length"][f"{key}_max"] <= 2
-    # A single-turn loop: one subgroup, no offset.
-    assert by_name["turns"][f"{key}_max"] == 1 and by_name["turns"]["subgroup/abs_offset"] == 0
-    # The reward's `pred` is the answer of the text.
-    assert by_name["field"][f"{key}_mean"] == pytest.approx(mean_subgroups(groups["field"], answer_of))
-    by_line = mean_subgroups(groups["method"], lambda text: text.split("\n", 1)[0])
-    assert by_name["method"][f"{key}_mean"] == pytest.approx(by_line) and by_line > 1
+    assert not (tmp_path / "strategy").exists()
+    for number, metrics in enumerate(steps, 1):
+        assert "strategy/prompts" not in metrics
+        expected = mean_subgroups(single_stage_groups(tmp_path, number), lambda text: text.split("\n", 1)[0])
+        assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(expected) and expected > 1
+        assert metrics["subgroup/abs_offset"] > 0

@@ -161,6 +161,25 @@ def test_a_partition_that_raises_costs_its_prompt_only(rollout, caplog):
     assert "partition_field='kind' is no field of session 5" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("partition", "subgroups"),
+    [
+        ("length", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("turns", [0] * N),
+        ("answer", ["0", "0", "1", "1", "2", "2", "3", "3"]),
+        ("field", ["0", "1"] * 4),
+    ],
+)
+def test_partitions_see_what_a_rollout_did(rollout, partition, subgroups):
+    def outcome(session):
+        return [{"reward": 1.0, "text": f"{'so ' * session}#### {session // 2}", "fields": {"kind": session % 2}}]
+
+    it = rollout(f"algorithm.subgroup.partition={partition}", "algorithm.subgroup.partition_field=kind")
+    it.roll_out({"a": outcome})
+    assert [label.subgroup for label in in_order(labels_of(it, "a"))] == subgroups
+    assert not any(call["strategy"] for call in it.engine.asked)
+
+
 @pytest.mark.parametrize("failures", [1, 3])
 def test_a_label_that_cannot_be_written_at_first_is_written_in_the_end(rollout, failures):
     it = rollout()

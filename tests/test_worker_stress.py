@@ -57,13 +57,12 @@ class Faults:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_is_mislabelled_and_nothing_is_left(compose, monkeypatch, tmp_path, seed):
+def test_nothing_is_mislabelled_and_nothing_is_left(compose, monkeypatch, tmp_path):
     monkeypatch.setattr(labelling, "PAUSES", (0.0,) * 3)
     world = write_untrained_world(tmp_path)
     overrides = [f"actor_rollout_ref.rollout.n={N}", f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}"]
     config = compose("contrast", "+experiment=toy", "+platform=cpu", f"toy_dir={world}", *overrides)
-    it, faults = FakeRollout(monkeypatch, config), Faults(seed)
+    it, faults = FakeRollout(monkeypatch, config), Faults(seed=1)
     it.engine.candidate, it.queue.fault = faults.candidate, faults.queue
     uids = [f"prompt-{i}" for i in range(PROMPTS)]
     it.roll_out({uid: faults.outcome(uid) for uid in uids})

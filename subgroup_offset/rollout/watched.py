@@ -80,14 +80,14 @@ class _Restarting:
 def fail_prompts(uids: list[str]) -> int:
     """Give those of these prompts that have not ended verl's status ``failure``; their number.
 
-    What a training prompt had finished is removed: its rows carry no labels yet. Validation keeps its rows, which need
-    none.
+    What such a prompt had finished is removed: its rows carry no labels yet, and one that was being written when the
+    worker died lacks fields, which ends a validation too.
     """
     failed = 0
     for partition_id, entries in (tq.kv_list() or {}).items():
         lost = {uid for uid in uids if entries.get(uid, {}).get("status") in ("pending", "running")}
         rows = [key for key in entries if key not in lost and key.rsplit("_", 2)[0] in lost]
-        if rows and partition_id == "train":
+        if rows:
             tq.kv_clear(keys=rows, partition_id=partition_id)
         for uid in lost:
             tq.kv_put(key=uid, partition_id=partition_id, tag={"status": "failure"})

@@ -96,6 +96,7 @@ class FakeRollout:
         self.queue.install(monkeypatch)
         OmegaConf.set_struct(config, False)
         config.actor_rollout_ref.rollout.agent.default_agent_loop = "fake"
+        OmegaConf.resolve(config)  # as the run does before it makes a worker
         self.config = config
         self.engine = FakeEngine(config, None)
         self.worker = worker(config, self.engine, None, None)

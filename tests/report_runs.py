@@ -91,7 +91,9 @@ def metrics(step: int, lam: float | None, bias: float = 0.0) -> dict[str, float]
             "strategy/failed_requests": 1.0,
             "strategy/skipped_prompts": 0.0,
             "strategy/overlong_prompts": 0.0,
-            "strategy/worker_restarts": 0.0,
+            "strategy/echoed_previews": 2.0,
+            "rollout/lost_prompts": 1.0,
+            "rollout/worker_restarts": 3.0,
         }
     return values
 

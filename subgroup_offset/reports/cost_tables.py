@@ -16,7 +16,7 @@ _COST_NOTES = (
     "derived: share / (1 - share) x mean response length x rollouts a prompt. A prompt's rollouts start when its own "
     "previews are there, so that seconds of the stage overlap with the generation of other prompts.",
 )
-_YIELD_NOTES = ("Means over the logged steps; failed requests, restarts and prompts left out are sums.",)
+_YIELD_NOTES = ("Means over the logged steps; failed requests, prompts left out or lost, and restarts are totals.",)
 
 
 def cost_table(models: Sequence[ModelRuns]) -> Table:
@@ -44,11 +44,13 @@ def yield_table(models: Sequence[ModelRuns]) -> Table | None:
         "usable a candidate": lambda run: _percent(_mean(run, "strategy/usable_per_candidate")),
         "empty slots": lambda run: _percent(_mean(run, "strategy/empty_slots")),
         "Jaccard distance": lambda run: _number(_mean(run, "strategy/jaccard_distance"), 3),
+        "copies of the prompt a step": lambda run: _number(_mean(run, "strategy/echoed_previews"), 1),
         "duplicates a step": lambda run: _number(_mean(run, "strategy/duplicate_previews"), 1),
         "failed requests": lambda run: _number(_sum(run, "strategy/failed_requests"), 0),
         "prompts without stage": lambda run: _number(_sum(run, "strategy/skipped_prompts"), 0),
         "slots too long": lambda run: _number(_sum(run, "strategy/overlong_prompts"), 0),
-        "worker restarts": lambda run: _number(_sum(run, "strategy/worker_restarts"), 0),
+        "prompts lost": lambda run: _number(_sum(run, "rollout/lost_prompts"), 0),
+        "worker restarts": lambda run: _number(_max(run, "rollout/worker_restarts"), 0),  # counted from the start
     }
     return _table("Yield of the strategy stage", columns, having, _YIELD_NOTES)
 

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.slow
 
 TESTS = Path(__file__).resolve().parent
 PROMPTS, K, Z = 4, 4, 4
+#: Ten rollouts over four strategies.
+RAGGED = [3, 3, 2, 2]
 
 
 def train(toy: Path, directory: Path, *overrides: str, steps: int = 1) -> list[dict[str, float]]:
@@ -54,15 +56,17 @@ def records_of(directory: Path) -> list[PromptRecord]:
 
 
 def test_random_pairs_with_subgroup_affinity_in_colocate_async(toy, tmp_path):
-    """Paired calls at T = 0.7, random ones kept, duplicates dropped, and all empty slots in one subgroup."""
+    """Paired calls at T = 0.7, random ones kept, duplicates dropped, all empty slots in one subgroup, ragged slots."""
     settings = {"sampling": "paired", "selection": "random", "affinity": "subgroup", "temperature": 0.7}
-    settings |= {"deduplicate": True, "merge_empty": True, "num_candidates": 3}
+    settings |= {"deduplicate": True, "num_candidates": 3, "rollouts_per_strategy": "null"}
     overrides = [f"algorithm.subgroup.strategy.{key}={value}" for key, value in settings.items()]
-    steps = train(toy, tmp_path, *overrides, "trainer.v1.trainer_mode=colocate_async", steps=2)
+    overrides += [f"actor_rollout_ref.rollout.n={sum(RAGGED)}", "trainer.v1.trainer_mode=colocate_async"]
+    steps = train(toy, tmp_path, *overrides, steps=2)
     records = records_of(tmp_path)
     empty, usable, distances, differs = 0, 0, [], False
     for record in records:
         assert len(record.candidates) == 3
+        assert [slot.rollouts for slot in record.slots] == RAGGED
         for candidate in record.candidates:
             usable += candidate.previews is not None
             if candidate.kept:
@@ -93,7 +97,7 @@ def test_random_pairs_with_subgroup_affinity_in_colocate_async(toy, tmp_path):
         assert logged("jaccard_distance") == pytest.approx(sum(distances))
     for m in steps:
         assert m.get("strategy/failed_requests", 0) == 0
-        assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_counted"] == PROMPTS * K * Z
+        assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_counted"] == PROMPTS * sum(RAGGED)
         assert 2 <= m["subgroup/subgroups_per_group_min"] <= m["subgroup/subgroups_per_group_max"] <= K
 
 

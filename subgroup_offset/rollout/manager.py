@@ -89,7 +89,7 @@ class StrategyAgentLoopManager(WatchedManager):
         for drained in answers:
             total.add(drained.stats)
             unknown += drained.unknown_verdicts
-            unwritten += self._write(drained)
+            unwritten += drained.dropped_records + self._write(drained)
         self._note(drained.outcomes for drained in answers)
         warning, stop = self._previews.look(total)
         if warning is not None:

@@ -65,6 +65,8 @@ class Drained:
     stats: StageStats = field(default_factory=StageStats)
     outcomes: Outcomes = field(default_factory=Outcomes)
     records: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_RECORDS))
+    #: Records that were there for so long that newer ones took their place.
+    dropped_records: int = 0
     #: Rollouts whose verdict could not be told from what the reward said.
     unknown_verdicts: int = 0
 
@@ -235,6 +237,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
         elif not plan.cancelled() and plan.exception() is None:
             drained.stats.add(plan.result().stats)
             if self._strategy.data_dir is not None:
+                drained.dropped_records += len(drained.records) == drained.records.maxlen
                 drained.records.append(self._record(state, plan.result()))
 
     def _record(self, state: _PromptState, plan: Plan) -> dict[str, Any]:

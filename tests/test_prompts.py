@@ -136,13 +136,14 @@ def test_built_in_prompts_hold_the_problem_and_the_preview():
     assert "boxed" not in execution  # which form the answer has is the dataset's to say
 
 
+@pytest.mark.parametrize("problem", ["Q", " Q? \n", "Find $x$:\n\n- x is odd"])
 @pytest.mark.parametrize("paired", [False, True])
-def test_the_built_in_strategy_prompts_end_in_a_cue(paired):
-    """Without one a base model goes on with the list of examples."""
-    text = load_templates(StrategyConfig()).strategy_messages(user("Q"), paired)[0]["content"]
-    cue = text.rpartition("\n\n")[2]
-    assert cue == text.splitlines()[-1]
-    assert "problem" in cue and "[KEY CONDITIONS]" in cue and not cue.startswith("[")
+def test_the_built_in_strategy_prompts_end_by_asking_for_the_problem(paired, problem):
+    """Without it a base model goes on with the list of examples."""
+    text = load_templates(StrategyConfig()).strategy_messages(user(problem), paired)[0]["content"]
+    cue = text.rpartition("\n\nTwo solution previews" if paired else "\n\nSolution preview")[2]
+    assert cue.endswith(f' for the problem at the top ("{problem.strip()}"):')
+    assert text.startswith(problem.strip())
 
 
 def test_the_blocks_that_a_strategy_prompt_shows():

@@ -29,14 +29,15 @@ from subgroup_offset.strategy.stats import StageStats
 #: the default affinity with the preview in front of the problem.
 WAYS = ("single", "barrier", "package", "none", "subgroup", "prompt", "preview first")
 AFFINITIES = {"none": "none", "subgroup": "subgroup", "prompt": "prompt", "preview first": "prompt"}
-PREVIEW_FIRST = """Follow this preview of an approach while you solve the problem below. If it is empty or flawed, \
-reason on your own instead.
+PREVIEW_FIRST = """The following preview outlines an approach to the problem below. Follow it while you solve \
+the problem. If the preview is empty or clearly flawed, reason on your own instead.
 
 {{ preview }}
 
 Problem:
 
 {{ problem }}"""
+
 VARIABLE = "BENCH_WORKLOAD"
 
 

@@ -85,14 +85,14 @@ def test_a_system_turn_that_only_instructs_is_left_out_of_the_strategy_stage():
     assert len(templates.strategy_messages([{"role": "system", "content": f"Be kind. {BOXED}"}, *user(PROBLEM)])) == 2
 
 
-def test_the_execution_stage_begins_with_the_whole_problem():
-    # What all slots of a prompt share comes first, so that a server computes it once.
+def test_all_that_slots_share_comes_before_their_preview():
+    # So that a server computes it once: the whole problem, then the instructions.
     templates = load_templates(StrategyConfig())
     text = templates.execution_messages(user(DAPO), "- a plan")[0]["content"]
     assert text.startswith(f"{DAPO}\n\n")
     other = templates.execution_messages(user(DAPO), "* another")[0]["content"]
-    shared, _, own = text.partition("- a plan")
-    assert other.startswith(shared) and own.startswith("\n\n") and "clearly flawed" in own
+    assert text.endswith("\n\n- a plan") and "clearly flawed" in text
+    assert other == text.removesuffix("- a plan") + "* another"
 
 
 def test_the_preview_can_be_read_back_from_the_execution_prompt():
@@ -132,7 +132,7 @@ def test_built_in_prompts_hold_the_problem_and_the_preview():
     assert strategy[0] == CHAT[0] and "What is 2+2? {{ x }}" in strategy[1]["content"]
     assert "[KEY CONDITIONS]" in strategy[1]["content"] and "[KEY IDEA]" in strategy[1]["content"]
     execution = templates.execution_messages(CHAT, "- a plan")[1]["content"]
-    assert execution.startswith("What is 2+2? {{ x }}\n\n") and "\n\n- a plan\n\n" in execution
+    assert execution.startswith("What is 2+2? {{ x }}\n\n") and execution.endswith("\n\n- a plan")
     assert "boxed" not in execution  # which form the answer has is the dataset's to say
 
 

@@ -67,12 +67,14 @@ class Chat:
         """The media of a chat; None for one of text alone.
 
         Raises:
-            ValueError: verl's, for a model that cannot take them.
+            ValueError: verl's, for a model that cannot take them; ours with verl 0.9.0, which loads them another way.
         """
         contents = (message.get("content") for message in messages)
         parts = [part for content in contents if isinstance(content, list) for part in content]
         if all(part.get("type") == "text" for part in parts):
             return None
+        if not hasattr(self._loop, "_assert_mm_supported"):
+            raise ValueError("This chat has images or other media, which two-stage rollouts hand on with verl 0.9.1.")
         self._loop._assert_mm_supported(True)
         data = await self._loop.process_multi_modal_info(messages)
         return Media(data, self._loop._get_mm_processor_kwargs(data.get("audios")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,3 +40,30 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"{SHARED_DATA} is not there: it holds real problems and belongs to no package")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def untrained_world(tmp_path_factory) -> Path:
+    """The toy world without its warm start, in seconds."""
+    from untrained_world import write_untrained_world
+
+    return write_untrained_world(tmp_path_factory.mktemp("untrained"))
+
+
+@pytest.fixture
+def rollout(untrained_world, compose, monkeypatch) -> Callable[..., Any]:
+    """Makes an agent loop worker in this process (``fake_rollout.py``): ``rollout(*overrides)``."""
+    from fake_rollout import FakeRollout, N, Z
+
+    from subgroup_offset.rollout import labelling
+
+    monkeypatch.setattr(labelling, "PAUSES", (0.0, 0.0, 0.0))
+    settings = [
+        "+experiment=toy",
+        "+platform=cpu",
+        f"toy_dir={untrained_world}",
+        f"actor_rollout_ref.rollout.n={N}",
+        f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}",
+        "data.max_prompt_length=256",
+    ]
+    return lambda *overrides: FakeRollout(monkeypatch, compose("contrast", *settings, *overrides))

@@ -17,11 +17,14 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
+from subgroup_offset.labels import RolloutLabel
 from subgroup_offset.rollout import StrategyAgentLoopWorker
 
 #: What a session of a prompt comes to: the reward, fields and text of each of its outputs; or it raises.
 Outcome = Callable[[int], list[dict[str, Any]]]
 
+#: Rollouts a prompt, strategies and rollouts on each, of the ``rollout`` fixture.
+N, K, Z = 8, 4, 2
 WORDS = ("add", "halve", "count", "draw", "guess", "sort", "fold", "shift", "trade", "weigh", "scale", "split")
 
 
@@ -66,16 +69,17 @@ class FakeLoop(AgentLoopBase):
         return [self._output(prompt_ids, row) for row in kwargs["outcome"](kwargs["session_id"])]
 
     def _output(self, prompt_ids: list[int], row: dict[str, Any]) -> AgentLoopOutput:
-        extra = {**row.get("fields", {}), "reward_extra_info": row.get("info", {})}
-        return AgentLoopOutput(
+        ids = self.tokenizer.encode(row.get("text", "12"), add_special_tokens=False)
+        output = AgentLoopOutput(
             prompt_ids=prompt_ids,
-            response_ids=self.tokenizer.encode(row.get("text", "12"), add_special_tokens=False),
-            response_mask=[1] * len(self.tokenizer.encode(row.get("text", "12"), add_special_tokens=False)),
-            reward_score=row.get("reward", 0.0),
+            response_ids=ids,
+            response_mask=[1] * len(ids),
             num_turns=2,
             metrics=AgentLoopMetrics(),
-            extra_fields=extra,
+            extra_fields={**row.get("fields", {}), "reward_extra_info": row.get("info", {})},
         )
+        output.reward_score = row.get("reward", 0.0)  # as verl sets it, whatever its type
+        return output
 
 
 def solved(session: int) -> list[dict[str, Any]]:
@@ -139,6 +143,16 @@ class FakeRollout:
     def ask(self, call: Any) -> Any:
         """What one of the worker's methods returns."""
         return asyncio.run(call)
+
+
+def labels_of(rollout: FakeRollout, uid: str) -> dict[str, RolloutLabel]:
+    """The labels of a prompt's rows, by key."""
+    return {key: RolloutLabel.decode(row["uid"]) for key, row in rollout.queue.rows(uid).items()}
+
+
+def in_order(labels: dict[str, RolloutLabel]) -> list[RolloutLabel]:
+    """By session and output."""
+    return sorted(labels.values(), key=lambda label: (label.session, label.output))
 
 
 def objects(values: Any) -> np.ndarray:

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import ray
-from untrained_world import write_untrained_world
 
 from subgroup_offset.rollout import manager as module
 from subgroup_offset.rollout.guard import Outcomes, RunStopped
@@ -49,7 +48,7 @@ class Prompts(dict):
 
 
 @pytest.fixture
-def make(compose, monkeypatch, tmp_path):
+def make(compose, monkeypatch, untrained_world):
     """Makes a manager of three workers, without Ray: ``make(*overrides)``."""
     stub = SimpleNamespace(
         wait=wait,
@@ -59,10 +58,9 @@ def make(compose, monkeypatch, tmp_path):
     )
     monkeypatch.setattr(module, "ray", stub)
     monkeypatch.setattr("subgroup_offset.rollout.watched.ray", stub)
-    world = write_untrained_world(tmp_path / "world")
 
     def build(*overrides):
-        config = compose("contrast", "+experiment=toy", "+platform=cpu", f"toy_dir={world}", *overrides)
+        config = compose("contrast", "+experiment=toy", "+platform=cpu", f"toy_dir={untrained_world}", *overrides)
         made = StrategyAgentLoopManager(config, llm_client=None)
         made.agent_loop_workers = [Actor() for _ in range(3)]
         made._watchdog = SimpleNamespace(restarts=0, took=lambda *a: made.taken.append(a))

@@ -9,13 +9,11 @@ import random
 from collections import Counter
 
 import pytest
-from fake_rollout import WORDS, FakeRollout, preview
-from untrained_world import write_untrained_world
+from fake_rollout import WORDS, preview
 
 from subgroup_offset.labels import RolloutLabel
-from subgroup_offset.rollout import labelling
 
-PROMPTS, N, K, Z = 200, 32, 4, 8
+PROMPTS, N, Z = 200, 32, 8
 
 
 class Faults:
@@ -57,12 +55,9 @@ class Faults:
 
 
 @pytest.mark.slow
-def test_nothing_is_mislabelled_and_nothing_is_left(compose, monkeypatch, tmp_path):
-    monkeypatch.setattr(labelling, "PAUSES", (0.0,) * 3)
-    world = write_untrained_world(tmp_path)
-    overrides = [f"actor_rollout_ref.rollout.n={N}", f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}"]
-    config = compose("contrast", "+experiment=toy", "+platform=cpu", f"toy_dir={world}", *overrides)
-    it, faults = FakeRollout(monkeypatch, config), Faults(seed=1)
+def test_nothing_is_mislabelled_and_nothing_is_left(rollout):
+    it = rollout(f"actor_rollout_ref.rollout.n={N}", f"algorithm.subgroup.strategy.rollouts_per_strategy={Z}")
+    faults = Faults(seed=1)
     it.engine.candidate, it.queue.fault = faults.candidate, faults.queue
     uids = [f"prompt-{i}" for i in range(PROMPTS)]
     it.roll_out({uid: faults.outcome(uid) for uid in uids})

@@ -7,7 +7,8 @@ template renders it) and as a chat: the log-probability of beginning with `[KEY 
 more example, in nats, mean over problems; and among sampled candidates those that extract, those of them that only
 repeat the prompt, and the usable ones. The last column is the usable ones with the cue over those without.
 
-So small a model seldom keeps to the format, and never in 48 candidates at a run's temperature of 1: the default is 0.5.
+So small a model seldom keeps to the format. At a run's temperature of 1 none of 48 candidates did (without the cue, for
+4 problems of GSM8K): the default is 0.5.
 """
 
 from __future__ import annotations

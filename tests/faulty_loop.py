@@ -1,9 +1,10 @@
-"""Faults for ``test_faults.py``: rollouts and requests some of which fail, and workers that kill themselves."""
+"""Faults for ``test_faults.py``: rollouts and requests that fail, workers that kill themselves, no previews."""
 
 from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from subgroup_offset.rollout import StrategyAgentLoopManager, StrategyAgentLoopW
 
 FAILING_SESSION = 5
 DEADLY_STEP = 2
+SPEECHLESS = "<think> nothing comes to mind"
 #: Names the directory where deaths leave a mark, so that each happens once.
 MARKS = "FAULTY_MARKS"
 
@@ -27,12 +29,20 @@ class FaultyAgentLoop(SingleTurnAgentLoop):
 
 
 class FaultyWorker(StrategyAgentLoopWorker):
-    """Every fourth strategy request of a prompt fails; one worker dies while it validates, one while it trains."""
+    """Every fourth strategy request of a prompt fails; one worker dies while it validates, one while it trains.
+
+    In later steps there are no previews any more.
+    """
+
+    async def _plan(self, messages: list, step: int, index: object, slots: int) -> Any:
+        self._speechless = step > DEADLY_STEP
+        return await super()._plan(messages, step, index, slots)
 
     async def _generate_candidate(self, prompt_ids: list[int], index: int, media: Any) -> Any:
         if index % 4 == 0:
             raise ConnectionError("a strategy request of this test fails")
-        return await super()._generate_candidate(prompt_ids, index, media)
+        candidate = await super()._generate_candidate(prompt_ids, index, media)
+        return replace(candidate, text=SPEECHLESS) if self._speechless else candidate
 
     async def _agent_loop_postprocess(self, output: Any, validate: bool, **kwargs: Any) -> None:
         await super()._agent_loop_postprocess(output, validate, **kwargs)

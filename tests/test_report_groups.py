@@ -44,7 +44,8 @@ def labels(section):
         (0.3, {TEMPERATURE: 0.7, SELECTION: "random"}, "alignment (lam=+0.3) + T=0.7 + random", "alignment"),
         (None, {"algorithm__subgroup__lam": 1, "algorithm__subgroup__partition": "length"},
          "alignment (lam=+1) by length", "alignment"),
-        (0.0, {"algorithm__adv_estimator": "grpo"}, "grpo on strategy rollouts", "grpo"),
+        (0.0, {"algorithm__adv_estimator": "grpo"}, "strategy_grpo", "anchor"),  # taken over at the start of the run
+        (0.0, {"algorithm__adv_estimator": "rloo"}, "rloo on strategy rollouts", "other"),
         (0.0, {"algorithm__subgroup__lam": "${oc.env:LAM}"}, "run (lam=${oc.env:LAM})", "other"),
     ],
 )  # fmt: skip

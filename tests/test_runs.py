@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from subgroup_offset.evaluation.samples import read_samples
-from subgroup_offset.launch import TrainingRun, read_run_steps
+from subgroup_offset.launch import read_run_steps
 from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy import extract_preview
 
@@ -143,31 +143,6 @@ def test_validation_is_single_stage(study, contrast):
     assert contrast.validation and not any(
         k.startswith(("subgroup/", "strategy/")) for k in contrast.validation[0].metrics
     )
-
-
-def test_a_stock_run_knows_nothing_of_us(toy, tmp_path):
-    """``ppo_trainer`` with verl's own GRPO and rollout."""
-    overrides = [
-        "--config-name=ppo_trainer",
-        "+platform=cpu",
-        "algorithm.adv_estimator=grpo",
-        f"data.train_batch_size={PROMPTS}",
-        f"actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
-        "trainer.resume_mode=disable",
-        f"data.train_files={toy}/toy-train.parquet",
-        f"data.val_files={toy}/toy-val.parquet",
-        f"actor_rollout_ref.model.path={toy}/model",
-        "actor_rollout_ref.rollout.n=4",
-        "actor_rollout_ref.actor.use_dynamic_bsz=True",
-        "data.max_prompt_length=96",
-        "data.max_response_length=32",
-        "trainer.total_training_steps=1",
-        "trainer.val_before_train=False",
-        "trainer.logger=[file]",
-    ]
-    (step,) = TrainingRun(tmp_path, overrides).wait(timeout=800)
-    assert step.metrics["actor/grad_norm"] > 0
-    assert not any(k.startswith(("subgroup/", "strategy/")) for k in step.metrics)
 
 
 def test_two_nodes(toy, tmp_path):

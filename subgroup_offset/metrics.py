@@ -154,15 +154,15 @@ class StepMetrics:
 
     def publish(self, metrics: Mapping[str, float], weight: float = 1.0) -> None:
         """Add values to what the next drain returns. `weight` counts only for keys that are averaged."""
-        numbers = {key: number for key, value in metrics.items() if (number := _number(value)) is not None}
+        numbers = {key: found for key, value in metrics.items() if (found := number(value)) is not None}
         bad = [key for key in metrics if key not in numbers]
         for key in bad:
             self._warn_once(key, f"metric {key}={metrics[key]!r} is no number and was left out (see {LEFT_OUT})")
         if bad:
             numbers[LEFT_OUT] = float(len(bad))
         with self._lock:
-            for key, number in numbers.items():
-                self._values.setdefault(key, _Aggregate()).add(number, float(weight))
+            for key, value in numbers.items():
+                self._values.setdefault(key, _Aggregate()).add(value, float(weight))
 
     def add_source(self, source: Callable[[], Mapping[str, float]]) -> None:
         """Ask `source` for metrics at every drain. One that raises is logged once and counted at every drain."""
@@ -228,7 +228,7 @@ class _Aggregate:
         return self.weighted / self.weight if self.weight > 0 else self.total / self.count
 
 
-def _number(value: Any) -> float | None:
+def number(value: Any) -> float | None:
     """As a float; None for what is no number. Scalars of NumPy and torch are numbers, numerals in a text are not."""
     if isinstance(value, str | bytes | bytearray):
         return None

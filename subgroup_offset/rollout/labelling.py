@@ -17,6 +17,7 @@ import transfer_queue as tq
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from subgroup_offset.labels import RolloutLabel
+from subgroup_offset.metrics import number
 from subgroup_offset.partition import FinishedRollout
 
 logger = logging.getLogger(__name__)
@@ -73,16 +74,6 @@ def verdict(reward: float | None, acc: Any) -> bool | None:
         share = number(acc)
         return None if share is None or math.isnan(share) else share > 0.5
     return None if reward is None else reward > 0
-
-
-def number(value: Any) -> float | None:
-    """A number, or a tensor or array that holds one, as a float; None for anything else, text that spells one too."""
-    if isinstance(value, str | bytes):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a tensor of several numbers
-        return None
 
 
 async def _insisting(action: Callable[[], Awaitable[_T]]) -> _T:

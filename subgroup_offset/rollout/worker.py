@@ -20,9 +20,10 @@ from uuid import uuid4
 from verl.experimental.agent_loop import AgentLoopOutput
 
 from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.metrics import number
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
 from subgroup_offset.rollout.guard import Outcomes
-from subgroup_offset.rollout.labelling import number, verdict, withdraw_rows, write_labels
+from subgroup_offset.rollout.labelling import verdict, withdraw_rows, write_labels
 from subgroup_offset.rollout.prompt_tokens import Chat, Media
 from subgroup_offset.rollout.routing import route_client, routed
 from subgroup_offset.rollout.watched import WatchedWorker

@@ -249,7 +249,8 @@ def test_drains_add_up_and_records_nobody_asks_for_are_bounded(rollout, tmp_path
     drained = it.ask(it.worker.drain())
     tokens = len(it.worker.tokenizer.encode("12", add_special_tokens=False))
     assert drained.stats.prompts == 3 and drained.stats.rollout_tokens == 3 * N * tokens
-    assert [record["uid"] for record in drained.records] == ["b", "c"] and drained.dropped_records == 1
+    # Which prompt ends first is the event loop's affair.
+    assert len({record["uid"] for record in drained.records}) == 2 and drained.dropped_records == 1
     assert Drained().records.maxlen is not None
     empty = it.ask(it.worker.drain())
     assert empty.stats == StageStats() and not empty.records and empty.outcomes.kept == 0

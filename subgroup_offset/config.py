@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from subgroup_offset.logs import WarnOnce
 from subgroup_offset.nearest import nearest
 from subgroup_offset.slots import slot_sizes
 
@@ -25,7 +26,7 @@ AFFINITY_CHOICES = ("prompt", "subgroup", "none")
 CHECKS_CHOICES = ("error", "warn", "off")
 ESTIMATOR_NAME = "grpo_subgroup"
 
-_warned: set[str] = set()
+_warn_once = WarnOnce(logger)
 
 
 class ConfigError(ValueError):
@@ -165,8 +166,9 @@ class SubgroupConfig:
         lam = _require_number("algorithm.subgroup.lam", self.lam)
         if abs(lam) > 1:
             _warn_once(
+                ("subgroup.lam", lam),
                 f"algorithm.subgroup.lam={lam:g} is outside [-1, 1]: the offset outweighs the reward of the rollout "
-                "itself (the paper's best values are -0.3 and 0.3)."
+                "itself (the paper's best values are -0.3 and 0.3).",
             )
         _require_choice("algorithm.subgroup.std", self.std, STD_CHOICES)
         if self.checks is False:  # what YAML makes of `off`
@@ -204,8 +206,9 @@ class SubgroupConfig:
         gae_lam = algorithm.get("lam", 1.0)
         if algorithm.get("adv_estimator") == ESTIMATOR_NAME and gae_lam is not None and float(gae_lam) != 1.0:
             _warn_once(
+                ("lam", gae_lam),
                 f"algorithm.lam={gae_lam} is GAE's lambda and does nothing with {ESTIMATOR_NAME}: "
-                f"algorithm.subgroup.lam={gae_lam} was probably meant."
+                f"algorithm.subgroup.lam={gae_lam} was probably meant.",
             )
         section = _plain(algorithm.get("subgroup"), "algorithm.subgroup")
         if not algorithm.get("norm_adv_by_std_in_grpo", True):
@@ -281,9 +284,3 @@ def _require_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:
         found = nearest(str(value), choices)
         meant = f" (did you mean {found[0]}?)" if found else ""
         raise ConfigError(f"{key}={value!r} is unknown: use one of {', '.join(choices)}{meant}.")
-
-
-def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        logger.warning(message)

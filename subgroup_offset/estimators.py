@@ -20,6 +20,7 @@ from torch import Tensor
 from subgroup_offset.advantage import Grouping, grouped_advantages
 from subgroup_offset.config import SubgroupConfig
 from subgroup_offset.labels import LabelColumns, decode_columns, factorize, number_pairs
+from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import STEP_METRICS, advantage_metrics
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ HOW_TO_IDENTIFY = (
 # Elements of the mask that are looked at together where a row's first token does not settle the matter.
 _BLOCK = 1 << 18
 
-_warned: set[str] = set()
+_warn_once = WarnOnce(logger)
 
 
 def register() -> None:
@@ -216,8 +217,8 @@ def _warn_nonfinite(count: int) -> None:
     if count:
         _warn_once(
             "nonfinite",
-            f"{count} rows have a reward that is not finite; they count in no statistic and get advantage 0. Said "
-            "once; see subgroup/rows_nonfinite for every step.",
+            f"{NAME}: {count} rows have a reward that is not finite; they count in no statistic and get advantage 0. "
+            "Said once; see subgroup/rows_nonfinite for every step.",
         )
 
 
@@ -227,15 +228,10 @@ def _warn_without_offsets(metrics: Mapping[str, float], lam: float) -> None:
     if lam != 0 and one_each and metrics["subgroup/rollouts_per_subgroup_max"] > 1:
         _warn_once(
             "without offsets",
-            f"algorithm.subgroup.lam={lam:g} did nothing in this step: every prompt's rollouts are one subgroup, so "
-            "that all offsets are 0, which is plain GRPO. With a partition (or subgroup_id), choose one that tells the "
-            "rollouts of a prompt apart. With strategies, no slot had a usable preview, and the slots without one are "
-            "one subgroup (strategy.merge_empty): see strategy/usable_per_candidate, strategy/empty_slots, and the "
-            "templates. Said once; subgroup/subgroups_per_group_max is 1 in every such step.",
+            f"{NAME}: algorithm.subgroup.lam={lam:g} did nothing in this step: every prompt's rollouts are one "
+            "subgroup, so that all offsets are 0, which is plain GRPO. With a partition (or subgroup_id), choose one "
+            "that tells the rollouts of a prompt apart. With strategies, no slot had a usable preview, and the slots "
+            "without one are one subgroup (strategy.merge_empty): see strategy/usable_per_candidate, "
+            "strategy/empty_slots, and the templates. Said once; subgroup/subgroups_per_group_max is 1 in every such "
+            "step.",
         )
-
-
-def _warn_once(kind: str, message: str) -> None:
-    if kind not in _warned:
-        _warned.add(kind)
-        logger.warning("%s: %s", NAME, message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Hashable
 
 
 class _OnlyWhereRootIsSilent(logging.Filter):
@@ -31,3 +32,21 @@ def configure() -> None:
     handler.addFilter(_OnlyWhereRootIsSilent())
     logger.addHandler(handler)
     logger.setLevel(os.environ.get("VERL_LOGGING_LEVEL") or logging.WARNING)
+
+
+class WarnOnce:
+    """Warns about one kind of event once per process (or per object that owns this); the metrics count every one."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._said: set[Hashable] = set()
+
+    def __call__(self, kind: Hashable, message: str, error: BaseException | None = None) -> None:
+        """Log the message, unless one of this kind was logged before."""
+        if kind not in self._said:
+            self._said.add(kind)
+            self._logger.warning(message, exc_info=error)
+
+    def forget(self) -> None:
+        """Say everything again, as in a new process."""
+        self._said.clear()

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from subgroup_offset.logs import WarnOnce
+
 if TYPE_CHECKING:
     from subgroup_offset.advantage import SubgroupAdvantages
 
@@ -150,14 +152,15 @@ class StepMetrics:
         self._lock = threading.Lock()
         self._values: dict[str, _Aggregate] = {}
         self._sources: list[Callable[[], Mapping[str, float]]] = []
-        self._warned: set[str | int] = set()
+        self._warn_once = WarnOnce(logger)
 
     def publish(self, metrics: Mapping[str, float], weight: float = 1.0) -> None:
         """Add values to what the next drain returns. `weight` counts only for keys that are averaged."""
         numbers = {key: found for key, value in metrics.items() if (found := number(value)) is not None}
         bad = [key for key in metrics if key not in numbers]
         for key in bad:
-            self._warn_once(key, f"metric {key}={metrics[key]!r} is no number and was left out (see {LEFT_OUT})")
+            message = f"subgroup_offset: metric {key}={metrics[key]!r} is no number and was left out (see {LEFT_OUT})"
+            self._warn_once(key, message)
         if bad:
             numbers[LEFT_OUT] = float(len(bad))
         with self._lock:
@@ -180,17 +183,12 @@ class StepMetrics:
                 self.publish(source())
             except Exception as error:
                 errors += 1
-                self._warn_once(id(source), f"a source of step metrics failed: {error!r}", error)
+                self._warn_once(id(source), f"subgroup_offset: a source of step metrics failed: {error!r}", error)
         if errors:
             self.publish({SOURCE_ERRORS: errors})
         with self._lock:
             values, self._values = self._values, {}
         return {key: aggregate.value(key) for key, aggregate in values.items()}
-
-    def _warn_once(self, what: str | int, message: str, error: Exception | None = None) -> None:
-        if what not in self._warned:
-            self._warned.add(what)
-            logger.warning("subgroup_offset: %s", message, exc_info=error)
 
 
 STEP_METRICS = StepMetrics()

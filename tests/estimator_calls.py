@@ -11,6 +11,7 @@ from subgroup_offset import estimators
 from subgroup_offset.advantage import subgroup_advantages
 from subgroup_offset.estimators import compute_grpo_subgroup_advantage
 from subgroup_offset.labels import RolloutLabel
+from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import STEP_METRICS
 
 WIDTH = 4
@@ -18,7 +19,7 @@ WIDTH = 4
 
 @pytest.fixture(autouse=True)
 def fresh_state(monkeypatch):
-    monkeypatch.setattr(estimators, "_warned", set())
+    monkeypatch.setattr(estimators, "_warn_once", WarnOnce(estimators.logger))
     STEP_METRICS.drain()
     yield
     STEP_METRICS.drain()

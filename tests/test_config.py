@@ -18,7 +18,7 @@ def read(**algorithm):
 
 @pytest.fixture(autouse=True)
 def fresh_warnings():
-    config_module._warned.clear()
+    config_module._warn_once.forget()
 
 
 def test_defaults_are_grpo_with_the_papers_strategy_stage():

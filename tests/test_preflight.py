@@ -22,7 +22,7 @@ def validate(config):
 @pytest.fixture(autouse=True)
 def said(caplog):
     """What has been warned of; each test starts with nothing said."""
-    config_module._warned.clear()
+    config_module._warn_once.forget()
     findings._told.clear()
     caplog.set_level(logging.WARNING)
     return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("subgroup_offset")]

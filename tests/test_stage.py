@@ -212,7 +212,7 @@ def test_unusable_and_failed_candidates_leave_plain_slots(caplog):
             raise RuntimeError("server down")
         return Candidate(preview("a") if i == 1 else "no preview", tokens=3)
 
-    stage._warned.clear()
+    stage._warn_once.forget()
     plan = run(make_stage(generate))
     assert plan.previews == [preview("a"), None, None]
     assert plan.messages[1] == plan.messages[2] == CHAT
@@ -289,7 +289,7 @@ ASKING = f"plan {{{{ problem }}}}\n{preview('the placeholder that is shown')}\nF
 
 
 def test_copies_of_the_prompts_own_blocks_are_unusable(caplog):
-    stage._warned.clear()
+    stage._warn_once.forget()
     copies = [preview("the placeholder that is shown"), f"Sure!\n{preview('x z y')}\n- and more"]
     texts = [*copies, preview("a"), "none"]
     plan = run(make_stage(scripted(*texts), strategy_template=ASKING, context_length=500, prompt_length=500))

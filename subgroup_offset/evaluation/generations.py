@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
-from subgroup_offset.jsonl import NoJSON, json_object, numbered_lines
+from subgroup_offset.files import NoJSON, json_object, numbered_lines
 
 logger = logging.getLogger(__name__)
 

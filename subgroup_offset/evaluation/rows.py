@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from subgroup_offset.evaluation.grading import reference_problem
-from subgroup_offset.jsonl import json_object, numbered_lines
+from subgroup_offset.files import json_object, numbered_lines
 
 #: Names of the two columns, the first that is there counts; verl's dumps have ``output`` and ``gts``.
 RESPONSE_COLUMNS = ("output", "response")

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from subgroup_offset.advantage import subgroup_advantages
-from subgroup_offset.jsonl import json_object, numbered_lines
+from subgroup_offset.files import json_object, numbered_lines
 from subgroup_offset.strategy import extract_preview
 
 

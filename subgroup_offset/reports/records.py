@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.jsonl import NoJSON, json_object, numbered_lines
+from subgroup_offset.files import NoJSON, json_object, numbered_lines
 
 
 class RecordError(ValueError):

@@ -118,4 +118,3 @@ class WatchedManager(AgentLoopManagerTQ):
         takers = ray.get([worker.generate_sequences.remote(chunk) for worker, chunk in pairs])
         for index, (taker, (_, chunk)) in enumerate(zip(takers, pairs, strict=True)):
             self._watchdog.took(index, list(chunk["uid"]), taker)
-

@@ -20,6 +20,7 @@ from uuid import uuid4
 from verl.experimental.agent_loop import AgentLoopOutput
 
 from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import number
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
 from subgroup_offset.rollout.guard import Outcomes
@@ -87,7 +88,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
         self._whole_prompts = self.config.trainer.v1.trainer_mode != "sync"
         self._prompts: dict[str, _PromptState] = {}
         self._drained = Drained()
-        self._warned: set[str] = set()
+        self._warn_once = WarnOnce(logger)
         self._chat = Chat(self)
         self._stage = StrategyStage(
             subgroup,
@@ -191,8 +192,9 @@ class StrategyAgentLoopWorker(WatchedWorker):
         if success is None and reward_info.get("acc") is not None:
             self._drained.unknown_verdicts += 1
             self._warn_once(
+                "acc",
                 f"The reward's acc={reward_info['acc']!r} is no number: whether its rollout succeeded is then told by "
-                "its reward, above 0 or not (counted in rollout/unknown_verdicts). Let the reward return 0 or 1."
+                "its reward, above 0 or not (counted in rollout/unknown_verdicts). Let the reward return 0 or 1.",
             )
         return FinishedRollout(
             session=session,
@@ -285,9 +287,3 @@ class StrategyAgentLoopWorker(WatchedWorker):
         """
         ends = self._chat.turn_ends
         return list(takewhile(lambda token: token not in ends, dropwhile(lambda token: token in ends, token_ids)))
-
-    def _warn_once(self, message: str) -> None:
-        kind = message.split("=", 1)[0]
-        if kind not in self._warned:
-            self._warned.add(kind)
-            logger.warning(message)

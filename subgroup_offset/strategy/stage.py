@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.logs import WarnOnce
 from subgroup_offset.strategy.echo import is_echo
 from subgroup_offset.strategy.preview import extract_pair, extract_preview
 from subgroup_offset.strategy.prompts import Message, PromptTemplates
@@ -21,6 +22,7 @@ from subgroup_offset.strategy.selection import mean_pairwise_distance, select_pa
 from subgroup_offset.strategy.stats import StageStats
 
 logger = logging.getLogger(__name__)
+_warn_once = WarnOnce(logger)  # the metrics count every one
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,10 @@ class StrategyStage:
         prompt_ids = await self._tokenize(self._templates.strategy_messages(messages, self._config.paired), media)
         if len(prompt_ids) + self._config.max_tokens > self._context_length:
             _warn_once(
+                "no room",
                 f"A strategy prompt of {len(prompt_ids)} tokens leaves no room for strategy.max_tokens="
                 f"{self._config.max_tokens} in a context of {self._context_length}: its prompt runs single-stage "
-                "(counted in strategy/skipped_prompts). Raise data.max_prompt_length to avoid it."
+                "(counted in strategy/skipped_prompts). Raise data.max_prompt_length to avoid it.",
             )
             stats.skipped_prompts = 1
             return []
@@ -159,8 +162,9 @@ class StrategyStage:
                 stats.strategy_tokens += result.tokens
             elif isinstance(result, Exception):
                 _warn_once(
+                    "failed",
                     f"A strategy request failed ({type(result).__name__}: {result}): its candidate is unusable "
-                    "(counted in strategy/failed_requests)."
+                    "(counted in strategy/failed_requests).",
                 )
                 stats.failed_requests += 1
                 candidates.append(None)
@@ -183,8 +187,9 @@ class StrategyStage:
             extracted[i] = ()
         if echoes:
             _warn_once(
+                "echo",
                 "A candidate repeats a preview that the strategy prompt shows: it is unusable (counted in "
-                "strategy/echoed_previews)."
+                "strategy/echoed_previews).",
             )
         stats.echoes = len(echoes)
         return echoes
@@ -222,8 +227,9 @@ class StrategyStage:
         for k, (preview, chat, ids) in enumerate(zip(kept, conditioned, lengths, strict=True)):
             if len(ids) > self._prompt_length:
                 _warn_once(
+                    "overlong",
                     f"A conditioned prompt of {len(ids)} tokens exceeds data.max_prompt_length={self._prompt_length}: "
-                    "its slot runs the plain prompt (counted in strategy/overlong_prompts)."
+                    "its slot runs the plain prompt (counted in strategy/overlong_prompts).",
                 )
                 stats.overlong_prompts += 1
                 continue
@@ -284,14 +290,3 @@ def _first_unusable(sampled: list[Candidate | None], extracted: list[Previews]) 
     """How the first candidate begins that said something but no preview."""
     texts = (c.text for c, previews in zip(sampled, extracted, strict=True) if c and c.text and not previews)
     return next((text[:_SAMPLE_CHARACTERS] for text in texts), None)
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(message: str) -> None:
-    """Warn about one kind of event once per process; the metrics count every one."""
-    kind = message.split(" (", 1)[0].split(" of ", 1)[0]
-    if kind not in _warned:
-        _warned.add(kind)
-        logger.warning(message)

@@ -114,6 +114,7 @@ def main(
     longest: Annotated[int, typer.Option(help="Tokens of the longest response.")] = 320,
     drift: Annotated[float, typer.Option(help="Share of candidates that go on until max_tokens.")] = 0.0,
     seqs: Annotated[int, typer.Option(help="Sequences an engine runs at once.")] = 128,
+    data: Annotated[Path | None, typer.Option(help="Prompts (subgroup-offset data) instead of the toy's.")] = None,
 ) -> None:
     """Run the bench and print its table."""
     from subgroup_offset.toy import build_toy
@@ -124,7 +125,8 @@ def main(
     output.mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = str(SCRIPTS)  # the driver looks the classes up as well
     steps = rounds * len(ways)
-    run = TrainingRun(output, overrides_of(load, build_toy().root, output.resolve(), replicas, steps, seqs))
+    overrides = overrides_of(load, build_toy().root, output.resolve(), replicas, steps, seqs)
+    run = TrainingRun(output, [*overrides, *([f"data.train_files={data.resolve()}"] if data else [])])
     done = []
     for step in run.follow():
         done.append(step)

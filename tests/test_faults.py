@@ -1,6 +1,7 @@
-"""Faults in a real run: strategy requests and rollouts that fail, agent loop workers that die in mid-step.
+"""Faults in a real run on two Ray nodes: two FSDP ranks, two vLLM replicas, two agent loop workers.
 
-The run has to go on, or to end with an error; never to hang.
+Strategy requests and rollouts fail, workers die in mid-step. The run has to go on, or to end with an error; never to
+hang.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from faulty_loop import DEADLY_STEP, MARKS, SPEECHLESS
 from toy_run import toy_overrides
+from two_nodes_cpu import two_node_cluster
 
 from subgroup_offset.launch import RunFailed, TrainingRun
 
@@ -37,16 +39,21 @@ def test_failed_requests_failed_rollouts_workers_that_die_and_no_previews(toy, t
         f"trainer.total_training_steps={STEPS + 2}",
         f"trainer.rollout_data_dir={tmp_path}/rollouts",
     ]
-    run = TrainingRun(tmp_path / "run", overrides, env={"PYTHONPATH": str(TESTS)})
     logged = []
-    with pytest.raises(RunFailed):
-        for step in run.follow(timeout=850):
-            logged.append(step)
+    with two_node_cluster() as cluster:
+        run = TrainingRun(tmp_path / "run", [*overrides, *cluster], env={"PYTHONPATH": str(TESTS)})
+        with pytest.raises(RunFailed):
+            for step in run.follow(timeout=850):
+                logged.append(step)
     validation, *steps = logged
     assert (tmp_path / "validation").exists() and (tmp_path / "training").exists()
     assert validation.step == 0 and any(key.startswith("val-core/") for key in validation.metrics)
     assert [s.step for s in steps] == list(range(1, STEPS + 1))
     first, last = steps[0].metrics, steps[-1].metrics
+    # Nothing dies in the first step: every prompt has its K subgroups, of Z but for the rollout that fails.
+    assert first["subgroup/groups"] == first["strategy/prompts"] == PROMPTS
+    assert first["subgroup/subgroups_per_group_min"] == first["subgroup/subgroups_per_group_max"] == K
+    assert Z - 1 <= first["subgroup/rollouts_per_subgroup_min"] <= first["subgroup/rollouts_per_subgroup_max"] == Z
     # Candidates 0 and 4 of every prompt fail; the others are enough.
     assert first["strategy/failed_requests"] == 2 * PROMPTS
     assert first["rollout/worker_restarts"] == 1 and last["rollout/worker_restarts"] == 2

@@ -30,7 +30,7 @@ HERE = [
     "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
     "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=512",
     "actor_rollout_ref.ref.fsdp_config.param_offload=False",
-    "trainer.total_training_steps=2",
+    "trainer.total_training_steps=1",
     "trainer.val_before_train=False",
     "trainer.test_freq=-1",
     "trainer.save_freq=-1",
@@ -64,7 +64,7 @@ def test_stock_gsm8k_settings_with_one_override(shared_data, tmp_path):
         f"trainer.rollout_data_dir={rollouts}",
     ]
     steps = TrainingRun(tmp_path / "run", overrides).wait(timeout=850)
-    assert [s.step for s in steps] == [1, 2]
+    assert [s.step for s in steps] == [1]
     for step in steps:
         m = step.metrics
         assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_total"] == PROMPTS * N

@@ -1,9 +1,7 @@
-"""Real runs with other settings than the default: JSONL, rollouts and metrics show that each does what it says."""
+"""A real run with other settings than the default: JSONL, rollouts and metrics show that each does what it says."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,31 +9,13 @@ from toy_run import toy_overrides
 
 from subgroup_offset.launch import TrainingRun
 from subgroup_offset.reports.inspect import PromptRecord, read_records
-from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy.selection import mean_pairwise_distance, select_pairs
 
 pytestmark = pytest.mark.slow
 
-TESTS = Path(__file__).resolve().parent
-PROMPTS, K, Z = 4, 4, 4
+PROMPTS, K = 4, 4
 #: Ten rollouts over four strategies.
 RAGGED = [3, 3, 2, 2]
-
-
-def train(toy: Path, directory: Path, *overrides: str, steps: int = 1) -> list[dict[str, float]]:
-    """Training steps of Contrast on the toy world; the metrics of each."""
-    run = TrainingRun(
-        directory / "run",
-        [
-            *toy_overrides(toy, PROMPTS),
-            f"trainer.total_training_steps={steps}",
-            "trainer.val_before_train=False",
-            f"trainer.rollout_data_dir={directory}/rollouts",
-            f"algorithm.subgroup.strategy.data_dir={directory}/strategy",
-            *overrides,
-        ],
-    )
-    return [step.metrics for step in run.wait(timeout=600)]
 
 
 #: Replicas of their own beside the trainer's, with weights through the CPU's checkpoint engine.
@@ -55,13 +35,23 @@ def records_of(directory: Path) -> list[PromptRecord]:
     return [r for path in sorted((directory / "strategy").glob("*.jsonl")) for r in read_records(path)]
 
 
-def test_random_pairs_with_subgroup_affinity_in_colocate_async(toy, tmp_path):
-    """Paired calls at T = 0.7, random ones kept, duplicates dropped, all empty slots in one subgroup, ragged slots."""
+def test_random_pairs_with_subgroup_affinity_in_separate_async(toy, tmp_path):
+    """Paired calls at T = 0.7, random ones kept, duplicates dropped, all empty slots in one subgroup, ragged slots.
+
+    Two steps: weights go to the replicas once.
+    """
     settings = {"sampling": "paired", "selection": "random", "affinity": "subgroup", "temperature": 0.7}
     settings |= {"deduplicate": True, "num_candidates": 3, "rollouts_per_strategy": "null"}
     overrides = [f"algorithm.subgroup.strategy.{key}={value}" for key, value in settings.items()]
-    overrides += [f"actor_rollout_ref.rollout.n={sum(RAGGED)}", "trainer.v1.trainer_mode=colocate_async"]
-    steps = train(toy, tmp_path, *overrides, steps=2)
+    overrides += [
+        *SEPARATE_ASYNC,
+        f"actor_rollout_ref.rollout.n={sum(RAGGED)}",
+        f"algorithm.subgroup.strategy.data_dir={tmp_path}/strategy",
+        "trainer.total_training_steps=2",
+        "trainer.val_before_train=False",
+    ]
+    run = TrainingRun(tmp_path / "run", [*toy_overrides(toy, PROMPTS), *overrides])
+    steps = [step.metrics for step in run.wait(timeout=600)]
     records = records_of(tmp_path)
     empty, usable, distances, differs = 0, 0, [], False
     for record in records:
@@ -99,37 +89,3 @@ def test_random_pairs_with_subgroup_affinity_in_colocate_async(toy, tmp_path):
         assert m.get("strategy/failed_requests", 0) == 0
         assert m["subgroup/groups"] == PROMPTS and m["subgroup/rows_counted"] == PROMPTS * sum(RAGGED)
         assert 2 <= m["subgroup/subgroups_per_group_min"] <= m["subgroup/subgroups_per_group_max"] <= K
-
-
-def single_stage_groups(directory: Path, step: int) -> list[list[Rollout]]:
-    """The rollouts of a step by prompt; all of the plain prompt, and all of them there."""
-    groups: dict[str, list[Rollout]] = defaultdict(list)
-    for rollout in read_rollouts(directory / "rollouts" / f"{step}.jsonl"):
-        assert "[KEY" not in rollout.input
-        groups[rollout.prompt].append(rollout)
-    assert [len(group) for group in groups.values()] == [K * Z] * PROMPTS
-    return list(groups.values())
-
-
-def mean_subgroups(groups: list[list[Rollout]], label: Callable[[str], object]) -> float:
-    """Subgroups per prompt if each response is labelled by its text alone."""
-    return sum(len({label(rollout.output) for rollout in group}) for group in groups) / len(groups)
-
-
-def test_partition_of_a_users_own_in_separate_async(toy, tmp_path, monkeypatch):
-    """Single-stage rollouts, parted by what they are; no strategy stage. Two steps: weights go to the replicas once."""
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))  # the driver looks for a user's class before Ray starts
-    steps = train(
-        toy,
-        tmp_path,
-        "algorithm.subgroup.partition=parts.ByMethod",
-        f"+ray_kwargs.ray_init.runtime_env.env_vars.PYTHONPATH='{TESTS}'",
-        *SEPARATE_ASYNC,
-        steps=2,
-    )
-    assert not (tmp_path / "strategy").exists()
-    for number, metrics in enumerate(steps, 1):
-        assert "strategy/prompts" not in metrics
-        expected = mean_subgroups(single_stage_groups(tmp_path, number), lambda text: text.split("\n", 1)[0])
-        assert metrics["subgroup/subgroups_per_group_mean"] == pytest.approx(expected) and expected > 1
-        assert metrics["subgroup/abs_offset"] > 0

@@ -1,4 +1,4 @@
-"""A real study on the CPU, from the first command to the report: verl, FSDP, vLLM, Ray and the weight sync between them.
+"""A real study on the CPU, from the first command to the report: verl, FSDP, vLLM, Ray, the weight sync between them.
 
 Its training is killed, its evaluation interrupted, and the same command goes on each time. A start takes a minute or
 more, so one study answers many questions.

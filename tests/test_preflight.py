@@ -23,7 +23,7 @@ def validate(config):
 def said(caplog):
     """What has been warned of; each test starts with nothing said."""
     config_module._warn_once.forget()
-    findings._told.clear()
+    findings.warn_once.forget()
     caplog.set_level(logging.WARNING)
     return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("subgroup_offset")]
 

@@ -13,7 +13,7 @@ from preflight_configs import changed
 
 from subgroup_offset.config import ConfigError
 from subgroup_offset.preflight import check_run, findings
-from subgroup_offset.preflight.moved import MOVED
+from subgroup_offset.preflight.legacy_reward import NEW_NAMES
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 SUBGROUP = "algorithm.subgroup"
@@ -23,7 +23,7 @@ CORRECTION, OVERLONG = "algorithm.rollout_correction", "reward.reward_kwargs.ove
 @pytest.fixture(autouse=True)
 def said(caplog):
     """What has been warned of; each test starts with nothing said."""
-    findings._told.clear()
+    findings.warn_once.forget()
     caplog.set_level(logging.WARNING)
     return lambda: [record.getMessage() for record in caplog.records if record.name.startswith("subgroup_offset")]
 
@@ -159,7 +159,7 @@ def test_the_moved_keys_are_verls_own():
     from verl.experimental.reward_loop import migrate_legacy_reward_impl
 
     values = {"reward_model.enable": True, "reward_model.reward_kwargs": {"max_resp_len": 9}}
-    for old, new in MOVED.items():
+    for old, new in NEW_NAMES.items():
         value = values.get(old, "somewhere")
         migrated = migrate_legacy_reward_impl(changed({old: value}))
         assert OmegaConf.select(migrated, new) == value

@@ -173,7 +173,7 @@ PAPER_METHODS = {
 def test_every_method_with_every_recipe(recipe, caplog):
     """Each passes verl's checks and ours unwarned, and differs from plain GRPO in the method's keys alone."""
     assert sorted(PAPER_METHODS) == METHODS
-    findings._told.clear()
+    findings.warn_once.forget()
     base = flat(composed(f"+recipe={recipe}"))
     for method, expected in PAPER_METHODS.items():
         config = composed(f"+recipe={recipe}", f"+subgroup_offset={method}")

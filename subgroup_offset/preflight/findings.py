@@ -1,4 +1,4 @@
-"""What the checks of a run found, told all at once."""
+"""What the checks of a run found, said all at once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import logging
 from dataclasses import dataclass, field
 
 from subgroup_offset.config import ConfigError
+from subgroup_offset.logs import WarnOnce
 
 logger = logging.getLogger(__name__)
 
 #: The version of verl whose source says which settings it ignores.
 READ_OFF = "0.9.1"
 
-_told: set[str] = set()
+warn_once = WarnOnce(logger)
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Findings:
         """Note what was decided for the run, where it left that open."""
         self.notes.append(message)
 
-    def settle(self, checks: str = "warn") -> None:
+    def report(self, checks: str = "warn") -> None:
         """Print the notes, and log each warning once per process.
 
         Args:
@@ -54,8 +55,6 @@ class Findings:
         for note in self.notes:
             print(f"subgroup_offset: {note}")
         for message in self.warnings + (quirks if checks == "warn" else []):
-            if message not in _told:
-                _told.add(message)
-                logger.warning(message)
+            warn_once(message, message)
         if errors:
             raise ConfigError("\n".join(errors))

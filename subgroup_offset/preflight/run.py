@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from subgroup_offset.config import ESTIMATOR_NAME, ConfigError, SubgroupConfig
-from subgroup_offset.preflight import estimator, ignored, moved, ours
+from subgroup_offset.preflight import estimator, ignored, legacy_reward, requirements
 from subgroup_offset.preflight.findings import Findings
 from subgroup_offset.preflight.manager import Rollout, rollout_of
 
@@ -31,15 +31,15 @@ def check_run(config: Any) -> None:
     concerned = config.algorithm.get("adv_estimator") == ESTIMATOR_NAME or estimator.asks_for_a_method(config)
     rollout = _rollout(config, concerned, findings)
     if not (concerned or rollout is Rollout.OURS):
-        ours.check_unused(config, findings)
-        findings.settle()
+        requirements.check_unused(config, findings)
+        findings.report()
         return
     estimator.take_over(config, rollout, findings)
     subgroup = SubgroupConfig.from_algorithm(config.algorithm)
-    ours.check(config, subgroup, rollout, findings)
-    moved.check(config, findings)
+    requirements.check(config, subgroup, rollout, findings)
+    legacy_reward.check(config, findings)
     ignored.check(config, findings)
-    findings.settle(subgroup.checks)
+    findings.report(subgroup.checks)
 
 
 def _rollout(config: Any, concerned: bool, findings: Findings) -> Rollout:

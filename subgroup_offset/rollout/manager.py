@@ -10,9 +10,10 @@ import ray
 from tensordict import TensorDict
 
 from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import STEP_METRICS
 from subgroup_offset.preflight import check_run
-from subgroup_offset.rollout.guard import Cause, FailureGuard, Outcomes, PreviewGuard, RunStopped
+from subgroup_offset.rollout.guard import FailureGuard, Outcomes, PreviewGuard, RunStopped
 from subgroup_offset.rollout.watched import WatchedManager
 from subgroup_offset.rollout.worker import Drained, StrategyAgentLoopWorker
 from subgroup_offset.strategy.record import RecordWriter
@@ -39,7 +40,7 @@ class StrategyAgentLoopManager(WatchedManager):
         self._failures = FailureGuard(max(_LEAST_FAILURES, int(config.data.train_batch_size)))
         self._lost_prompts = 0
         self._stop: str | None = None
-        self._told: set[Cause | str] = set()
+        self._warn_once = WarnOnce(logger)
 
     async def _init_agent_loop_workers(self) -> None:
         await super()._init_agent_loop_workers()
@@ -67,9 +68,13 @@ class StrategyAgentLoopManager(WatchedManager):
                 answers.append(ray.get(call))
             except ray.exceptions.RayError as error:
                 silent += 1
-                self._tell("silent", f"an agent loop worker does not answer: {str(error).splitlines()[0]}")
+                self._warn_once(
+                    "silent", f"an agent loop worker does not answer: {str(error).splitlines()[0]}. Said once."
+                )
         if late:
-            self._tell("silent", f"{len(late)} agent loop workers did not answer for {_ANSWER_SECONDS:g} s")
+            self._warn_once(
+                "silent", f"{len(late)} agent loop workers did not answer for {_ANSWER_SECONDS:g} s. Said once."
+            )
         return answers, silent
 
     def _note(self, outcomes: Iterable[Outcomes]) -> None:
@@ -79,7 +84,9 @@ class StrategyAgentLoopManager(WatchedManager):
             total.add(one)
         self._lost_prompts += total.lost.total()
         for cause, text in total.said.items():
-            self._tell(cause, f"prompts leave the step for an error (counted in rollout/lost_prompts): {text}")
+            self._warn_once(
+                cause, f"prompts leave the step for an error (counted in rollout/lost_prompts): {text}. Said once."
+            )
         self._stop = self._failures.look(total) or self._stop
 
     def _drain_workers(self) -> dict[str, float]:
@@ -112,11 +119,6 @@ class StrategyAgentLoopManager(WatchedManager):
         try:
             self._records.write(drained.records)
         except Exception as error:
-            self._tell("unwritten", f"records of the strategy stage cannot be written: {error}")
+            self._warn_once("unwritten", f"records of the strategy stage cannot be written: {error}. Said once.")
             return len(drained.records)
         return 0
-
-    def _tell(self, what: Cause | str, message: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            logger.warning("%s. Said once.", message)

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from subgroup_offset.preflight.findings import Findings
 
 #: The key that is accepted and not read -> the one that is.
-MOVED = {
+NEW_NAMES = {
     "custom_reward_function.path": "reward.custom_reward_function.path",
     "reward_model.enable": "reward.reward_model.enable",
     "reward_model.reward_manager": "reward.reward_manager.name",
@@ -28,8 +28,8 @@ _ADDED = {"reward.reward_kwargs"}
 
 
 def check(config: Any, findings: Findings) -> None:
-    """Look for a moved key whose value the live key does not have as well."""
-    for old, new in MOVED.items():
+    """Look for an old name whose value the live key does not have as well."""
+    for old, new in NEW_NAMES.items():
         value = _plain(config, old)
         if value is None or value == _plain(config, new):
             continue

@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from packaging.requirements import Requirement
-from pages import PAGES, ROOT, blocks
+from pages import PAGES, ROOT, blocks, prose
 from test_suggestions import UsageError, parse
 from verl.trainer.ppo import core_algos
 
@@ -149,7 +149,21 @@ def test_what_cannot_be_given_is_noticed(line, error, reader):
         check_command(shlex.split(line))
 
 
+def overrides_in_prose() -> list[tuple[str, str]]:
+    """Whole overrides of a run's config in running text; shortened keys and messages are none."""
+    override = r"\+{0,2}(?:algorithm|actor_rollout_ref|data|trainer|ray_kwargs|reward|hydra)\.[\w.]+=[^\s`…]+"
+    found = [(page, span) for page in PAGES for span in re.findall(r"`([^`\n]+)`", prose(page))]
+    return [(page, span) for page, span in found if re.fullmatch(rf"{override}(?: {override})*", span)]
+
+
+@pytest.mark.parametrize(("page", "span"), overrides_in_prose())
+def test_an_override_in_running_text_is_one(page, span):
+    config = base("contrast", ()).copy()
+    ConfigLoaderImpl._apply_overrides_to_config(OverridesParser.create().parse_overrides(span.split()), config)
+
+
 def test_the_commands_are_found():
+    assert len(overrides_in_prose()) > 10
     lines = {shlex.join(words) for _, words in COMMANDS}
     assert {"scripts/demo", "subgroup-offset data VALUE"} <= lines
     assert any(line.endswith("'trainer.experiment_name=lam${algorithm.subgroup.lam}'") for line in lines)

@@ -1,4 +1,4 @@
-"""Every command that a message, a help text or the README names can be typed: it is parsed here, as the shell would."""
+"""Every command that a message, a help text or a page names can be typed: it is parsed here, as the shell would."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from pages import PAGES, ROOT
 from typer import BadParameter
 from typer.main import get_command
 
 from subgroup_offset.cli import app
 
-ROOT = Path(__file__).parents[1]
 CLI = get_command(app)
 UsageError = BadParameter.__mro__[1]  # of the click that typer brings
 # Up to what cannot be part of it: the end of the line or of the quotation, or the shell's next command.
@@ -38,9 +38,9 @@ def strings(path: Path) -> Iterator[str]:
 
 
 def sources() -> dict[str, list[str]]:
-    """The texts of the package, the README and the scripts, by file."""
+    """The texts of the package, the pages and the scripts, by file."""
     found = {str(p.relative_to(ROOT)): list(strings(p)) for p in sorted((ROOT / "subgroup_offset").rglob("*.py"))}
-    for path in (ROOT / "README.md", *sorted((ROOT / "scripts").iterdir())):
+    for path in (*PAGES.values(), *sorted((ROOT / "scripts").iterdir())):
         if path.is_file() and path.suffix in ("", ".md", ".sh"):
             found[str(path.relative_to(ROOT))] = [path.read_text("utf-8").replace("\\\n", " ")]
     return found

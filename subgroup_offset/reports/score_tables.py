@@ -133,7 +133,7 @@ def _table(
             cells.append(text and Cell(text, mark, moved, small))
         seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else ""
         name = Cell(entry.label, "aside" if entry.aside else "", small=seeds)
-        rows.append((entry.section, [name, *step, *cells]))
+        rows.append((entry.section, [name, *(s and Cell(s, name.mark) for s in step), *cells]))
     columns = [("", first), *([("", "step")] if scores.kind == "validation" else [])]
     columns += [(benchmark_name(benchmark), metric) for benchmark, metric in means]
     validation = _VALIDATION_NOTES if scores.kind == "validation" else ()

@@ -39,7 +39,7 @@ class Scores:
     summaries: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     def of(self, runs: Sequence[Run]) -> pd.DataFrame:
-        """Those of some runs without empty columns: benchmarks sorted, the mean over them last, pass@1 before pass@16."""
+        """Those of some runs without empty columns: benchmarks sorted, their mean last, pass@1 before pass@16."""
         found = self.values.loc[[run.name for run in runs if run.name in self.values.index]].dropna(axis=1, how="all")
         return found[sorted(found.columns, key=_place)]
 

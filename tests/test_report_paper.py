@@ -1,7 +1,5 @@
 """The paper's numbers: the report's rules for arrows and bold give the paper's marks, and the tables agree."""
 
-import re
-
 import pytest
 
 from subgroup_offset.reports.blocks import Table

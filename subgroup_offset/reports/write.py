@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def to_html(document: Document) -> str:
     script = (TEMPLATES / "report.js").read_text("utf-8")
     return _render(
         "report.html.jinja",
-        lambda text: text if isinstance(text, Markup) else printable(text),
+        html_text,
         document=document,
         style=Markup((TEMPLATES / "report.css").read_text("utf-8")),
         script=Markup(script),
@@ -115,10 +116,21 @@ def markdown_text(text: str) -> Markup:
 
 def markdown_paragraph(text: str) -> Markup:
     """Text as a paragraph of its own, which is neither a list nor a heading whatever it begins with."""
-    return Markup(_OPENING.sub(r"\1\\\2", markdown_text(text)))
+    return Markup(_OPENING.sub(r"\1\\\2", str(markdown_text(text))))
+
+
+def html_text(text: str) -> str:
+    """Text that HTML can hold, to be escaped; markup stays markup."""
+    return text if isinstance(text, Markup) else printable(text)
 
 
 def _render(template: str, as_text: Callable[[str], str], **values: Any) -> str:
+    return _environment(as_text).get_template(template).render(**values).strip() + "\n"
+
+
+@cache
+def _environment(as_text: Callable[[str], str]) -> Any:
+    """Whatever is no markup goes through ``as_text``, in a template of either kind."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -132,4 +144,4 @@ def _render(template: str, as_text: Callable[[str], str], **values: Any) -> str:
     environment.tests["kind"] = lambda block, name: type(block).__name__ == name
     environment.filters["paragraph"] = markdown_paragraph
     environment.filters["lines"] = lambda text: Markup("<br>".join(map(markdown_text, text.splitlines())))
-    return environment.get_template(template).render(**values).strip() + "\n"
+    return environment

@@ -31,18 +31,21 @@ def dash(style: int) -> str:
     return " ".join(f"{length:g}" for length in DASHES[style % len(DASHES)]) or "none"
 
 
-def panel_picture(panel: Panel, scheme: str) -> str:
-    """One panel without title and legend, transparent, as a ``data:`` address.
-
-    Args:
-        panel: what to draw.
-        scheme: ``light`` or ``dark``.
-    """
-    buffer = io.BytesIO()
-    with _canvas(1, 1, INK[scheme]) as (canvas, (axis,)):
+def panel_pictures(panel: Panel) -> dict[str, str]:
+    """One panel without title and legend, transparent, as a ``data:`` address for each scheme of :data:`INK`."""
+    pictures = {}
+    with _canvas(1, 1) as (canvas, (axis,)):
         _draw(axis, panel)
-        canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+        for scheme, ink in INK.items():
+            axis.tick_params(colors=ink, grid_color=ink)
+            axis.spines[:].set_color(ink)
+            for part in (axis.xaxis, axis.yaxis):
+                part.label.set_color(ink)
+            buffer = io.BytesIO()
+            canvas.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+            canvas.set_layout_engine("none")  # is laid out, once for both
+            pictures[scheme] = f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return pictures
 
 
 def figure_png(figure: Figure, path: Path) -> None:
@@ -51,7 +54,7 @@ def figure_png(figure: Figure, path: Path) -> None:
 
     columns = min(3, len(figure.panels))
     rows = -(-len(figure.panels) // columns)
-    with _canvas(rows, columns, INK["light"]) as (canvas, axes):
+    with _canvas(rows, columns) as (canvas, axes):
         for axis, panel in zip(axes, figure.panels, strict=False):
             _draw(axis, panel)
             axis.set_title(printable(panel.title), fontsize=11)
@@ -64,14 +67,12 @@ def figure_png(figure: Figure, path: Path) -> None:
 
 
 @contextmanager
-def _canvas(rows: int, columns: int, ink: str) -> Iterator[tuple[Any, list[Any]]]:
+def _canvas(rows: int, columns: int) -> Iterator[tuple[Any, list[Any]]]:
     """A figure of its own and its axes: no state of pyplot, no text that is read as mathematics."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
-    keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor", "xtick.color", "ytick.color")
-    look = {**dict.fromkeys(keys, ink), "grid.color": ink, "text.parse_math": False}
-    with matplotlib.rc_context({**look, "svg.fonttype": "none", "svg.hashsalt": "report"}):
+    with matplotlib.rc_context({"text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": "report"}):
         canvas = Canvas(figsize=(_SIZE[0] * columns, _SIZE[1] * rows), layout="constrained")
         yield canvas, list(canvas.subplots(rows, columns, squeeze=False).flat)
 

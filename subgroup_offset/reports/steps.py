@@ -5,7 +5,6 @@ Nothing is made up for what cannot be read: it is left out, counted, and named i
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from subgroup_offset.launch import LoggedStep, merge_steps
+from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
+from subgroup_offset.text import shortened
 
 EVENTS = "events.out.tfevents.*"
 METRICS, EARLIER = "metrics.jsonl", "metrics.earlier.jsonl"
-_SHOWN = 3
+KIND = "record of verl's file logger"
 Steps = tuple[list[LoggedStep], list[str]]  #: one record a step, in order, and what is wrong with the log, in words
 
 
@@ -35,9 +36,8 @@ def read_log(paths: Sequence[Path]) -> Steps:
 def is_file_log(path: Path) -> bool:
     """Whether the first line is a record of verl's ``file`` logger."""
     try:
-        with path.open("rb") as file:
-            return _record(file.readline()) is not None
-    except OSError:
+        return next(read_lines(path, _record, KIND, None), None) is not None
+    except (OSError, RecordError):
         return False
 
 
@@ -47,23 +47,10 @@ def _read_file_log(path: Path) -> Steps:
     Several records of one step become one, the later one's values where they overlap.
     """
     merged: dict[int, dict[str, Any]] = {}
-    problems, bad = [], []
-    with path.open("rb") as file:  # as bytes: a text file also breaks lines where JSON does not
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            record = _record(line)
-            if record is not None:
-                merged.setdefault(record[0], {}).update(record[1])
-            elif line.endswith(b"\n"):
-                bad.append(number)
-            else:
-                problems.append(f"{path.name}: its last line is half-written and was left out")
-    if bad:
-        lines = "line " + ", ".join(map(str, bad[:_SHOWN])) + (" and others" if len(bad) > _SHOWN else "")
-        what = f"{len(bad)} lines ({lines}) are no record of verl's file logger and were left out"
-        problems.append(f"{path.name}: {what}")
-    return _checked(merged, problems, path.name)
+    unusable = Unusable()
+    for step, data in read_lines(path, _record, KIND, unusable):
+        merged.setdefault(step, {}).update(data)
+    return _checked(merged, unusable, path.name)
 
 
 def _read_tensorboard(directories: Sequence[Path]) -> Steps:
@@ -83,32 +70,28 @@ def _read_tensorboard(directories: Sequence[Path]) -> Steps:
         for tag in accumulator.Tags()["scalars"]:
             for event in accumulator.Scalars(tag):
                 merged.setdefault(event.step, {})[tag] = event.value
-    return _checked(merged, [], "tensorboard")
+    return _checked(merged, Unusable(), "tensorboard")
 
 
-def _record(line: bytes) -> tuple[int, Mapping[str, Any]] | None:
-    try:
-        row = json.loads(line)
-        step, data = row["step"], row["data"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    fine = isinstance(step, int) and not isinstance(step, bool) and isinstance(data, dict)
-    return (step, data) if fine else None
+def _record(row: Mapping[str, Any], *_: Any) -> tuple[int, Mapping[str, Any]]:
+    step, data = row["step"], row["data"]
+    if not isinstance(step, int) or isinstance(step, bool) or not isinstance(data, dict):
+        raise TypeError("it has no step, a whole number, and its data")
+    return step, data
 
 
-def _checked(merged: Mapping[int, Mapping[str, Any]], problems: list[str], name: str) -> Steps:
+def _checked(merged: Mapping[int, Mapping[str, Any]], unusable: Unusable, name: str) -> Steps:
     """Without the values that are no finite number."""
-    left_out: Counter[str] = Counter()
-    steps = []
-    for step in sorted(merged):
-        metrics = {key: float(value) for key, value in merged[step].items() if _is_number(value)}
-        left_out.update(merged[step].keys() - metrics.keys())
-        steps.append(LoggedStep(step, metrics))
-    if left_out:
-        keys = ", ".join(f"{key} at {count} steps" for key, count in left_out.most_common(_SHOWN))
-        more = f" and {len(left_out) - _SHOWN} more" if len(left_out) > _SHOWN else ""
-        problems.append(f"{name}: values that are no finite number were left out: {keys}{more}")
-    return steps, problems
+    odd = Counter(key for data in merged.values() for key, value in data.items() if not _is_number(value))
+    steps = [
+        LoggedStep(step, {key: float(value) for key, value in merged[step].items() if _is_number(value)})
+        for step in sorted(merged)
+    ]
+    problems = unusable.texts()
+    if odd:
+        keys = ", ".join(f"{key} at {count} steps" for key, count in odd.most_common())
+        problems.append(f"values that are no finite number: {shortened(keys, 200)}")
+    return steps, [f"Left out of {name}: {problem}" for problem in problems]
 
 
 def _is_number(value: Any) -> bool:

@@ -21,7 +21,7 @@ from subgroup_offset.files import write_text
 from subgroup_offset.reports.blocks import Document, Figure
 from subgroup_offset.reports.browser import BrowserLimits
 from subgroup_offset.reports.chapters import make_document
-from subgroup_offset.reports.figures import colour, dash, figure_png, panel_picture
+from subgroup_offset.reports.figures import colour, dash, figure_png, panel_pictures
 from subgroup_offset.reports.runs import load_runs, missing_table
 from subgroup_offset.text import printable
 
@@ -87,7 +87,7 @@ def to_html(document: Document) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         browser_json=embedded_json(document.browser),
-        picture=panel_picture,
+        pictures_of=panel_pictures,
         colour=colour,
         dash=dash,
     )

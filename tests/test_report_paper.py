@@ -12,10 +12,10 @@ def rows(name):
     """(section, name) to the texts of a row, with its marks: as printed, bold with asterisks."""
     found, section = {}, ""
     (table,) = (block for block in paper_box(name).blocks if isinstance(block, Table))
-    for line in table.lines:
-        section = line.section or section
-        cells = [f"{'*' * (c.mark == 'best')}{c.text}{ARROWS[c.arrow]}" for c in line.cells[1:]]
-        found[section, line.cells[0].text] = " ".join(cells)
+    for begun, cells in table.lines:
+        section = begun or section
+        texts = [f"{'*' * (c.mark == 'best')}{c.text}{ARROWS[c.arrow]}" for c in cells[1:]]
+        found[section, cells[0].text] = " ".join(texts)
     return found
 
 

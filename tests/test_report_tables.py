@@ -37,9 +37,9 @@ class Report:
     def rows(self, chapter, caption):
         """(section, name) to the row's texts, with arrows and what is small, and its cells."""
         found, section = {}, ""
-        for line in self.table(chapter, caption).lines:
-            section = line.section or section
-            found[section, line.cells[0].text] = line.cells
+        for begun, cells in self.table(chapter, caption).lines:
+            section = begun or section
+            found[section, cells[0].text] = cells
         return found
 
     def row(self, chapter, caption, name):
@@ -80,8 +80,8 @@ def test_the_main_table_and_the_evaluations_in_detail(report):
     )
     main = made.table("main", "Main results")
     assert main.heads[0] == [("", 1), ("aime24", 2), ("hmmt25", 2), ("mean over benchmarks", 2)]
-    assert main.names[:3] == ["Method", "aime24: pass@1", "aime24: pass@4"]
-    assert next(main.lines).section == "Tiny-1B"
+    assert main.columns[:3] == [("", "Method"), ("aime24", "pass@1"), ("aime24", "pass@4")]
+    assert next(main.lines)[0] == "Tiny-1B"
     # Right: the first 14 of 20 samples, 3 whole problems of 5 and half a problem.
     assert made.texts("main", "Main results", "contrast (lam=-0.3)")[1:] == ["70.0↑", "80.0↑"] * 3
     assert made.texts("main", "Main results", "alignment (lam=+0.3)")[1:] == ["50.0", "60.0"] * 3  # equal: no arrow
@@ -115,6 +115,8 @@ def test_seeds_are_pooled_and_listed_in_the_details(report):
     each = "Each seed on its own: pass@k"
     assert [made.texts("main", each, name)[1] for name in "abc"] == ["40.0", "60.0", "–"]
     assert "An evaluation (evaluation/graded.jsonl)." in made.missing
+    made = report(zero=None, d={"lam": 0.3}, e={"lam": 0.3, "seed": 2})  # two seeds, and neither is evaluated
+    assert made.texts("main", "Main results", "alignment (lam=+0.3)")[1:3] == ["–", "–"]
 
 
 def test_evaluations_that_differ_in_their_settings_or_problems(report, tmp_path):
@@ -151,7 +153,7 @@ def test_without_an_evaluation_the_validation_stands_in(report):
     assert "None of the runs has an evaluation" in made.blocks["main"][0]
     caption = "verl's own validation, last logged (no pass@k)"
     found = made.table("main", caption)
-    assert found.names == ["Method", "step", "math_dapo: acc mean@8", "math_dapo: acc best@8"]
+    assert [name for _, name in found.columns] == ["Method", "step", "acc mean@8", "acc best@8"]
     assert made.texts("main", caption, "contrast (lam=-0.3)")[1:] == ["6", "55.0↑", "75.0↑"]
     assert set(made.texts("main", caption, "alignment (lam=+0.3)")[1:]) == {"–"}
     assert any("bootstrap" in note and "not pass@N" in note for note in found.notes)

@@ -26,14 +26,6 @@ class Cell:
     small: str = ""
 
 
-class Line(NamedTuple):
-    """A row of a table as it is written."""
-
-    #: Heading above this row, where its section begins here; else empty.
-    section: str
-    cells: list[Cell]
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """A table.
@@ -52,28 +44,22 @@ class Table:
     text: bool = False
 
     @property
+    def columns(self) -> list[tuple[str, ...]]:
+        """The heading of each column, after what it stands below where there are two rows of headings."""
+        return [column if isinstance(column, tuple) else (column,) for column in self.frame.columns]
+
+    @property
     def heads(self) -> list[list[tuple[str, int]]]:
         """Rows of headings, each with how many columns it is over; the last has one for each column."""
-        columns = [column if isinstance(column, tuple) else (column,) for column in self.frame.columns]
-        above = (
-            [[(name, len(list(same))) for name, same in groupby(columns, key=lambda column: column[0])]]
-            if columns and len(columns[0]) > 1
-            else []
-        )
-        return [*above, [(column[-1], 1) for column in columns]]
+        above = [(name, len(list(same))) for name, same in groupby(self.columns, key=lambda column: column[0])]
+        return [*([above] if self.frame.columns.nlevels > 1 else []), [(column[-1], 1) for column in self.columns]]
 
     @property
-    def names(self) -> list[str]:
-        """Headings in one row: a benchmark's name is put before its metrics."""
-        columns = [column if isinstance(column, tuple) else (column,) for column in self.frame.columns]
-        return [": ".join(part for part in column if part.strip()) for column in columns]
-
-    @property
-    def lines(self) -> Iterator[Line]:
-        """Its rows."""
+    def lines(self) -> Iterator[tuple[str, list[Cell]]]:
+        """Each row, after the heading of its section where that begins with it, else an empty one."""
         before = ""
         for section, *values in self.frame.itertuples(name=None):
-            yield Line(section if section != before else "", [_cell(value) for value in values])
+            yield section if section != before else "", [_cell(value) for value in values]
             before = section
 
 

@@ -112,7 +112,7 @@ def _main_details(material: Material, model: ModelRuns, name: str) -> Iterator[B
         details += [comparisons(model, material.evaluations), summaries(model, material.evaluations)]
     seeded = [group for group in model.groups if len(group.runs) > 1]
     for scores in (material.evaluations, material.validations):
-        if seeded and not scores.of(model.runs).empty:
+        if not scores.of([run for group in seeded for run in group.runs]).empty:
             details.append(runs_table(seeded, scores))
     if folded := [found for found in details if found is not None]:
         yield Box(f"{model.name}: tests, intervals and single seeds", folded)

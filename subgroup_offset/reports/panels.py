@@ -9,7 +9,7 @@ import pandas as pd
 from subgroup_offset.evaluation.samples import OVERALL
 from subgroup_offset.reports.blocks import Figure, Panel, Series
 from subgroup_offset.reports.groups import Group, ModelRuns
-from subgroup_offset.reports.score_tables import benchmark_name
+from subgroup_offset.reports.score_tables import KINDS, benchmark_name
 from subgroup_offset.reports.scores import Scores, digits, validations_of
 
 ENTROPY, INFORMATIVE, RATIO = "actor/entropy", "subgroup/informative_share", "subgroup/term_ratio"
@@ -26,7 +26,6 @@ _FURTHER = {
 }
 _MARKED = 20  #: Fewer points than this have a marker each.
 STEP = "training step"
-_KINDS = {"evaluation": "pass@k of the evaluations", "validation": "verl's own validation (no pass@k)"}
 
 
 def smoothed(curves: pd.DataFrame, factor: float) -> pd.DataFrame:
@@ -97,7 +96,7 @@ def lambda_figure(title: str, family: Sequence[Group], scores: Scores, name: str
         if lines:
             panels.append(Panel(metric, "lam", "percent" if digits(metric) == 1 else "", lines))
     bars = "; bars are standard errors over seeds" if any(len(group.runs) > 1 for group in family) else ""
-    return Figure(f"lambda-{name}", f"{title}: {_KINDS[scores.kind]} over lam{bars}", panels) if panels else None
+    return Figure(f"lambda-{name}", f"{title}: {KINDS[scores.kind]} over lam{bars}", panels) if panels else None
 
 
 def _band(model: ModelRuns) -> str:

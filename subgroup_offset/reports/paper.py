@@ -40,12 +40,12 @@ def _scores(part: dict[str, Any]) -> Table:
         for name, row in values.iterrows():
             cells: list[str | Cell] = [Cell(name, "aside")] if name not in compared.index else [name]
             for column, value in row.items():
-                mark, moved = marks.at[name, column], ""
+                mark, change = marks.at[name, column], ""
                 mark = mark if mark in ("aside", *part.get("marks", [])) else ""
                 reference = part.get("reference")
                 if reference in values.index and name in compared.index:
-                    moved = arrow(value, values.at[reference, column])
-                cells.append(Cell(number(value, 1), mark, moved))
+                    change = arrow(value, values.at[reference, column])
+                cells.append(Cell(number(value, 1), mark, change))
             rows.append((section, cells))
     if len(metrics) == 1:
         return table(part["caption"], [part["first"], *benchmarks], rows, part["notes"])

@@ -105,7 +105,7 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
 
 def as_table(steps: Iterable[LoggedStep]) -> pd.DataFrame:
     """A row a step, a column a metric."""
-    return pd.DataFrame.from_dict({s.step: s.metrics for s in steps}, orient="index", dtype=float)
+    return pd.DataFrame.from_dict({s.step: s.metrics for s in steps}, orient="index", dtype=float).sort_index()
 
 
 def missing_table(runs: Sequence[Run]) -> pd.DataFrame:

@@ -20,7 +20,8 @@ _VALIDATION_NOTES = (
     "mean over N samples a prompt; best@N is a bootstrap (N drawn with replacement), which is not pass@N.",
     "No arrow between validations of different steps.",
 )
-KINDS = {"evaluation": "pass@k of the evaluations in percent", "validation": "verl's own validation (no pass@k)"}
+KINDS = {"evaluation": "pass@k of the evaluations", "validation": "verl's own validation (no pass@k)"}
+_UNITS = {"evaluation": " in percent", "validation": ""}
 
 
 class Entry(NamedTuple):
@@ -67,7 +68,7 @@ def lambda_table(family: Sequence[Group], scores: Scores) -> Table:
         groups = [group for group in family if group.method.direction == direction]
         for group in sorted(groups, key=lambda group: abs(group.method.lam or 0.0)):
             entries.append(Entry(heading, lam_text(group.method.lam or 0.0), group, zero, direction))
-    caption = f"Effect of lam on {KINDS[scores.kind]}, in the layout of the paper's Table 2"
+    caption = f"Effect of lam on {KINDS[scores.kind]}{_UNITS[scores.kind]}, in the layout of the paper's Table 2"
     note = "Arrows: change from lam = 0. Bold and underlined: best and second best of each direction."
     return _table(caption, "lam", entries, scores, (note,))
 
@@ -86,7 +87,7 @@ def ablation_table(caption: str, ablations: Sequence[Ablation], anchors: Sequenc
 def runs_table(groups: Sequence[Group], scores: Scores) -> Table:
     """Every run of groups with several, one a row."""
     entries = [Entry(g.label, run.name, Group(run.name, run.method, [run])) for g in groups for run in g.runs]
-    return _table(f"Each seed on its own: {KINDS[scores.kind]}", "Run", entries, scores, None)
+    return _table(f"Each seed on its own: {KINDS[scores.kind]}{_UNITS[scores.kind]}", "Run", entries, scores, None)
 
 
 def benchmark_name(benchmark: str) -> str:
@@ -127,10 +128,10 @@ def _table(
             small = number(errors.at[i, column], decimals, "±{}") or ""
             if 0 < counts.at[i, column] < len(group.runs):
                 small = f"{small} ({counts.at[i, column]:.0f} of {len(group.runs)} seeds)".strip()
-            moved = arrow(mean, means.at[places[reference], column]) if reference else ""
+            change = arrow(mean, means.at[places[reference], column]) if reference else ""
             mark = "aside" if entry.aside else marks.at[i, column]
             text = number(mean, decimals)
-            cells.append(text and Cell(text, mark, moved, small))
+            cells.append(text and Cell(text, mark, change, small))
         seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else ""
         name = Cell(entry.label, "aside" if entry.aside else "", small=seeds)
         rows.append((entry.section, [name, *(s and Cell(s, name.mark) for s in step), *cells]))

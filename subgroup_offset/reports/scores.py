@@ -47,7 +47,7 @@ class Scores:
         """Mean, standard error of it and number of values over the runs of each group, a row a group."""
         place = {run.name: i for i, group in enumerate(groups) for run in group.runs}
         found = self.of([run for group in groups for run in group.runs])
-        by_group = found.groupby([place[name] for name in found.index])
+        by_group = found.groupby(pd.Index([place[name] for name in found.index], dtype=int))
         means, errors, counts = (
             frame.reindex(range(len(groups))) for frame in (by_group.mean(), by_group.sem(), by_group.count())
         )

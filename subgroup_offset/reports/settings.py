@@ -119,11 +119,11 @@ def differences(configs: Sequence[Settings]) -> list[Difference]:
         values = [config.values.get(key, ABSENT) for config in configs]
         if all(_same(value, values[0]) for value in values[1:]):
             continue
-        texts = [config.written.get(key, ABSENT) for config in configs]
-        derived = _interpolated(texts[0]) and all(text == texts[0] for text in texts[1:])
+        written = [config.written.get(key, ABSENT) for config in configs]
+        derived = _interpolated(written[0]) and all(text == written[0] for text in written[1:])
         own = all(_inside(value, config.directory) for value, config in zip(values, configs, strict=True))
-        told = tuple(ABSENT if key not in c.values else shown(v) for c, v in zip(configs, values, strict=True))
-        found.append(Difference(key, told, "output" if own else kind(key), derived))
+        texts = tuple(ABSENT if key not in c.values else shown(v) for c, v in zip(configs, values, strict=True))
+        found.append(Difference(key, texts, "output" if own else kind(key), derived))
     return found
 
 

@@ -49,7 +49,7 @@ def test_a_whole_last_line_needs_no_line_break(tmp_path):
     assert "half" not in missing(run)
 
 
-def test_lines_and_values_that_cannot_be_used_are_left_out_and_said(tmp_path):
+def test_lines_and_values_that_cannot_be_used_are_left_out_and_named(tmp_path):
     directory = write_run(tmp_path / "odd", steps=2)
     lines = [
         "no JSON",
@@ -90,7 +90,7 @@ def test_a_sweep_stands_for_its_jobs(tmp_path):
     assert "composed config" in missing(runs["lam=-0.3"])
 
 
-def test_a_broken_job_record_and_config_are_said(tmp_path):
+def test_a_broken_job_record_and_config_are_noted(tmp_path):
     directory = write_run(tmp_path / "broken")
     (directory / "job.json").write_text("{")
     (directory / "hydra" / ".hydra" / "config.yaml").write_text("a: [")
@@ -171,7 +171,7 @@ def test_relative_directories_start_where_the_run_did(tmp_path):
     assert run.rollout_files[6] == tmp_path / "elsewhere" / "dumps" / "here" / "6.jsonl"
 
 
-def test_names_are_told_apart_by_their_parents(tmp_path):
+def test_names_have_as_many_parents_as_needed(tmp_path):
     paths = [write_run(tmp_path / parent / "run") for parent in ("a", "b")]
     assert [run.name for run in load_runs([*paths, paths[0]])] == ["a/run", "b/run"]
 

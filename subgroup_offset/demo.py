@@ -9,10 +9,11 @@ from pathlib import Path
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from subgroup_offset.launch import LoggedStep, TrainingRun
-from subgroup_offset.reports.dynamics import plot_dynamics
-from subgroup_offset.reports.prompt_table import Subgroup, most_informative, read_rollouts, subgroups_of
+from subgroup_offset.strategy.dump import Rollout, prompt_of, read_rollouts
+from subgroup_offset.strategy.subgroups import PromptRecord, select
 
 K = Z = 4
 LAMS = (-0.3, 0.0, 0.3)
@@ -33,6 +34,8 @@ SHOWN = {
     "strategy/token_share": "tokens spent on strategies (share)",
     "strategy/seconds_mean": "seconds of the strategy stage",
 }
+
+PANELS = {key: SHOWN[key] for key in ("critic/score/mean", "subgroup/informative_share", "subgroup/term_ratio")}
 
 console = Console()
 
@@ -63,7 +66,7 @@ def run_demo(output: Path, method: str, steps: int) -> None:
         _print_prompt(output / "rollouts", logged)
     _print_metrics(logged)
     picture = output / "dynamics.png"
-    plot_dynamics([s for s in logged if s.step > 0], picture, f"Toy world, {method}, K={K}, Z={Z}")
+    _plot([s for s in logged if s.step > 0], picture, f"Toy world, {method}, K={K}, Z={Z}")
     console.print(f"plot: {picture}")
 
 
@@ -141,22 +144,58 @@ def _progress_line(record: LoggedStep, steps: int, elapsed: float) -> str:
 
 def _print_prompt(rollout_dir: Path, logged: list[LoggedStep]) -> None:
     last = max(s.step for s in logged)
-    group = most_informative(read_rollouts(rollout_dir / f"{last}.jsonl"), Z)
+    prompt = most_informative(rollout_dir / f"{last}.jsonl", last)
     table = Table(title=f"One prompt of step {last}: the advantage of a success / a failure")
     table.add_column("key idea")
     table.add_column("success", justify="right")
     for lam in LAMS:
         table.add_column(f"lam = {lam:+g}" if lam else "lam = 0", justify="right")
-    for subgroup in subgroups_of(group, Z, LAMS):
-        credit = (" / ".join("-" if a is None else f"{a:+.2f}" for a in subgroup.credit[lam]) for lam in LAMS)
-        table.add_row(_key_idea(subgroup), f"{subgroup.successes}/{subgroup.size}", *credit)
+    credits = [credit(prompt, lam) for lam in LAMS]
+    for slot in prompt.best_first:
+        pairs = (" / ".join("-" if a is None else f"{a:+.2f}" for a in of_slot[slot.slot]) for of_slot in credits)
+        idea = "; ".join(line.removeprefix("- ") for line in slot.key_idea.splitlines())
+        table.add_row(Text(idea), slot.success, *pairs)
     console.print(table)
 
 
-def _key_idea(subgroup: Subgroup) -> str:
-    if subgroup.preview is None:
-        return "(no preview: plain prompt)"
-    return "; ".join(line.removeprefix("- ") for line in subgroup.preview.split("[KEY IDEA]\n")[1].splitlines())
+def most_informative(path: Path, step: int) -> PromptRecord:
+    """Of a rollout dump the prompt whose subgroups' success rates span most, the first of equals."""
+    groups: dict[str, list[Rollout]] = {}
+    for rollout in read_rollouts(path):
+        groups.setdefault(rollout.prompt, []).append(rollout)
+    return select((prompt_of(step, group, (Z,) * K) for group in groups.values()), limit=1)[0]
+
+
+def credit(prompt: PromptRecord, lam: float) -> list[tuple[float | None, float | None]]:
+    """Of each slot the advantage of (a success, a failure), from the rewards as they are; None where there was none."""
+    import torch
+
+    from subgroup_offset.advantage import subgroup_advantages
+
+    slots = [slot.slot for slot in prompt.slots for _ in slot.rewards]
+    rewards = [reward for slot in prompt.slots for reward in slot.rewards]
+    values = torch.tensor(rewards, dtype=torch.float64)
+    advantages = subgroup_advantages(values, [0] * len(slots), slots, lam).advantages.tolist()
+    rows = list(zip(slots, rewards, advantages, strict=True))
+    return [
+        tuple(next((a for k, r, a in rows if k == slot.slot and (r > 0) == won), None) for won in (True, False))
+        for slot in prompt.slots
+    ]
+
+
+def _plot(steps: list[LoggedStep], path: Path, title: str) -> None:
+    """Save a PNG with one panel per metric of :data:`PANELS` over the training steps."""
+    from subgroup_offset.reports.blocks import Figure, Panel, Series
+    from subgroup_offset.reports.figures import figure_png
+    from subgroup_offset.reports.runs import as_table
+
+    table = as_table(steps)
+    panels = [
+        Panel(name, "training step", "", [Series(title, 0, table[key].dropna(), markers=True)])
+        for key, name in PANELS.items()
+        if key in table
+    ]
+    figure_png(Figure("dynamics", title, panels), path)
 
 
 def _print_metrics(logged: list[LoggedStep]) -> None:

@@ -11,7 +11,7 @@ from stock_gsm8k import GSM8K, as_overrides
 
 from subgroup_offset.data.prepare import prepare
 from subgroup_offset.launch import TrainingRun
-from subgroup_offset.reports.prompt_table import read_rollouts
+from subgroup_offset.strategy.dump import read_rollouts
 
 PROMPTS = 1
 #: The stock settings' five rollouts a prompt, over as many strategies as get two at least.

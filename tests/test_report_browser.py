@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import PREVIEW, record, rollouts, write_lines, write_run
 
-from subgroup_offset.reports.browser import BrowserLimits, browser_data, cut
-from subgroup_offset.reports.dumps import DumpProblems, read_dump, within_bytes
+from subgroup_offset.reports.browser import BrowserLimits, browser_data, cut, within_bytes
 from subgroup_offset.reports.runs import load_runs
 
 
@@ -22,7 +21,7 @@ def browse(tmp_path):
 
     def again(limits=None):
         (run,) = load_runs([tmp_path / "run"])
-        return browser_data([run], limits or BrowserLimits()), " ".join(item.what for item in run.missing)
+        return browser_data([run], limits or BrowserLimits()), " ".join(what for what, _ in run.missing)
 
     make.again = again
     return make
@@ -39,7 +38,7 @@ def test_a_cut_text_says_how_much_is_left_out(text, limit):
 def test_the_most_informative_prompts_of_every_step(browse):
     data, _ = browse(BrowserLimits(prompts=2))
     (run,) = data["runs"]
-    assert (run["name"], run["label"]) == ("run", "contrast (lam=-0.3)")
+    assert (run["name"], run["title"]) == ("run", "contrast (lam=-0.3) (run)")
     assert [(s["step"], s["total"]) for s in run["steps"]] == [(1, 6), (2, 6)]
     # Spans are i / 4, at most 1: prompts 4 and 5, the first of equals first.
     assert [[p["uid"] for p in s["prompts"]] for s in run["steps"]] == [
@@ -48,8 +47,8 @@ def test_the_most_informative_prompts_of_every_step(browse):
     ]
     prompt = run["steps"][0]["prompts"][0]
     assert (prompt["span"], prompt["seconds"], prompt["problem"]) == (1.0, 1.5, ("Problem 4 of step 1", 0, ""))
-    assert [(s["slot"], s["successes"], s["rollouts"], s["reward"]) for s in prompt["slots"]] == [
-        (0, 4, 4, 1.0), (1, 0, 4, -1.0), (2, 0, 4, -1.0), (3, 0, 4, -1.0),
+    assert [(s["name"], s["success"], s["reward"]) for s in prompt["slots"]] == [
+        ("0", "4/4", "1.00"), ("1", "0/4", "-1.00"), ("2", "0/4", "-1.00"), ("3", "0/4", "-1.00"),
     ]  # fmt: skip
     assert [s["preview"] for s in prompt["slots"][:2]] == [None, PREVIEW.format(1)]
     json.dumps(data, allow_nan=False)
@@ -62,7 +61,7 @@ def test_rollouts_are_those_of_the_slot(browse):
             for slot in prompt["slots"]:
                 sessions = [rollout["session"] for rollout in slot["texts"]]
                 assert sessions == [4 * slot["slot"] + z for z in range(4)]
-                assert sum(rollout["score"] > 0 for rollout in slot["texts"]) == slot["successes"]
+                assert f"{sum(rollout['score'] > 0 for rollout in slot['texts'])}/4" == slot["success"]
                 assert slot["texts"][0]["text"] == (f"an output of session {sessions[0]}", 0, "")
     assert "dump" not in missing
 
@@ -93,23 +92,9 @@ def test_without_records_the_dump_gives_the_subgroups(browse):
     step = data["runs"][0]["steps"][1]
     assert (step["total"], step["prompts"][0]["uid"], step["prompts"][0]["span"]) == (6, "prompt24", 1.0)
     slots = step["prompts"][0]["slots"]
-    assert [(s["preview"], s["successes"], s["rollouts"]) for s in slots[:2]] == [
-        (None, 4, 4),
-        (PREVIEW.format(1), 0, 4),
-    ]
+    assert [(s["preview"], s["success"]) for s in slots[:2]] == [(None, "4/4"), (PREVIEW.format(1), "0/4")]
     assert slots[3]["texts"][0]["session"] == 12
     assert step["prompts"][0]["seconds"] is None
-
-
-def test_a_slot_without_any_rollout_keeps_its_place(browse, tmp_path):
-    browse(records=False, steps=1)
-    path = tmp_path / "run" / "rollouts" / "1.jsonl"
-    rows = [row for row in rollouts(1, 4, "x") if not 4 <= int(row["uid"].split("_")[1]) < 8]
-    write_lines(path, rows)
-    data, _ = browse.again()
-    slots = data["runs"][0]["steps"][0]["prompts"][0]["slots"]
-    assert [(s["slot"], s["rollouts"]) for s in slots] == [(0, 4), (1, 0), (2, 4), (3, 4)]
-    assert slots[2]["preview"] == PREVIEW.format(2)
 
 
 def test_neither_records_nor_dumps_is_said(browse):
@@ -135,7 +120,7 @@ def test_a_dump_without_uids_is_said(browse, tmp_path):
     write_lines(tmp_path / "run" / "rollouts" / "1.jsonl", [{**rollouts(1, 1, "x")[0], "uid": None}])
     data, missing = browse.again()
     assert [step["step"] for step in data["runs"][0]["steps"]] == [2]
-    assert "1 rows without a uid" in missing
+    assert "In the rollout dumps: lines that cannot be read: 1" in missing and "no uid" in missing
 
 
 def test_half_written_files_are_read_as_far_as_they_go(browse, tmp_path):
@@ -145,7 +130,7 @@ def test_half_written_files_are_read_as_far_as_they_go(browse, tmp_path):
             file.write(cut_line)
     data, missing = browse.again()
     assert data["runs"][0]["steps"][1]["total"] == 6
-    assert "In the rollout dumps: a half-written last line." in missing
+    assert "In the rollout dumps: a half-written last line: 1" in missing
 
 
 def test_a_broken_record_is_said_and_all_others_stay(browse, tmp_path):
@@ -155,9 +140,9 @@ def test_a_broken_record_is_said_and_all_others_stay(browse, tmp_path):
     write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [{"no": "record"}, odd, record(1, 3)])
     data, missing = browse.again()
     assert [(step["step"], step["total"]) for step in data["runs"][0]["steps"]] == [(1, 2), (2, 6)]
-    assert "1 line could not be read: first one" in missing and "1.jsonl:1: no record" in missing
-    assert "1 rewards are no finite number" in missing
-    assert data["runs"][0]["steps"][0]["prompts"][1]["slots"][1]["reward"] == -1.0
+    assert "lines that cannot be read: 1, the first" in missing and "1.jsonl:1: no record" in missing
+    assert "rewards that are no finite number" in missing
+    assert data["runs"][0]["steps"][0]["prompts"][1]["slots"][1]["reward"] == "-1.00"
 
 
 # n = 10 over K = 4 where Z is left open.
@@ -179,7 +164,8 @@ def uneven_record(**changes):
 
 def sessions_of(data):
     (prompt,) = data["runs"][0]["steps"][0]["prompts"]
-    return [[rollout["session"] for rollout in slot["texts"]] for slot in prompt["slots"]]
+    slots = sorted(prompt["slots"], key=lambda slot: slot["slot"])
+    return [[rollout["session"] for rollout in slot["texts"]] for slot in slots]
 
 
 @pytest.mark.parametrize("records", [False, True])
@@ -190,8 +176,8 @@ def test_rollouts_that_are_spread_unevenly_stand_in_their_slots(browse, tmp_path
         write_lines(tmp_path / "run" / "strategy" / "1.jsonl", [uneven_record()])
     data, _ = browse.again()
     assert sessions_of(data) == [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
-    rewards = [slot["reward"] for slot in data["runs"][0]["steps"][0]["prompts"][0]["slots"]]
-    assert rewards == ([0] * 4 if records else [1.0, 4.0, 6.5, 8.5])
+    rewards = {slot["slot"]: slot["reward"] for slot in data["runs"][0]["steps"][0]["prompts"][0]["slots"]}
+    assert rewards == dict(enumerate(["0.00"] * 4 if records else ["1.00", "4.00", "6.50", "8.50"]))
 
 
 def test_a_failed_prompt_has_the_slots_of_the_config(browse, tmp_path):
@@ -239,28 +225,9 @@ def test_dumps_over_the_limit_are_not_read_and_it_is_said(browse, tmp_path):
     assert all("was not read" in s["note"] for s in steps[:-1])
 
 
-def test_only_wanted_rows_are_decoded_and_odd_ones_counted(tmp_path):
-    rows = [*rollouts(1, 1, "x"), {**rollouts(1, 2, "x")[0], "uid": "pad_0_0"}, {"output": "", "input": "", "score": 1}]
-    write_lines(tmp_path / "1.jsonl", [*rows, {"uid": "prompt11_1_0"}])
-    problems = DumpProblems()
-    found = list(read_dump(tmp_path / "1.jsonl", {"prompt11"}, problems))
-    assert len(found) == 16 and {row.prompt for row in found} == {"prompt11"}
-    assert problems == DumpProblems(unreadable=1)
-    list(read_dump(tmp_path / "1.jsonl", None, problems))
-    assert problems == DumpProblems(unreadable=2, without_uid=1)
-    assert "2 lines that are no rollout, 1 rows without a uid" in problems.text()
-
-
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(0, 500))
 def test_chosen_steps_fit_and_hold_the_last(sizes, limit):
-    class File:
-        def __init__(self, size):
-            self.st_size = size
-
-        def stat(self):
-            return self
-
-    chosen = within_bytes({i: File(size) for i, size in enumerate(sizes)}, limit)
+    chosen = within_bytes(dict(enumerate(sizes)), limit)
     assert sum(sizes[i] for i in chosen) <= limit
     if sizes[-1] <= limit:
         assert len(sizes) - 1 in chosen

@@ -1,42 +1,272 @@
-"""The report in a browser: its script, what it asks for, and that it fits a phone. Needs Chromium."""
+"""One report, written by the command: one HTML file that asks for nothing, all text as text; Markdown; in a browser."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
 from chromium import BINARY, chromium
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from report_runs import record, rollouts, write_lines, write_run
+from typer.testing import CliRunner
 
-from subgroup_offset.reports.write import write_report
+from subgroup_offset.cli import app
+from subgroup_offset.reports.blocks import Chapter, Document, Figure, Panel, Series
+from subgroup_offset.reports.figures import COLOURS, INK, dash, panel_pictures
+from subgroup_offset.reports.runs import as_table
+from subgroup_offset.reports.write import TEMPLATES, embedded_json, markdown_paragraph, markdown_text, to_html
+from subgroup_offset.text import printable
 
 _TAKE = "document.title='owned'"
-EVIL = f"</script><script>{_TAKE}</script><img src='http://x.example/i.png' onerror=\"{_TAKE}\">"
+EVIL = (
+    f"</script><script>{_TAKE}</script><img src='http://x.example/i.png' onerror=\"{_TAKE}\"> & \u2028 {{{{ 7*7 }}}} "
+    "<!-- | *b* $x$"
+)
+VOID = {"meta", "input", "br", "img", "link", "hr", "source"}
 
-pytestmark = pytest.mark.skipif(BINARY is None, reason="no chromium here: apt-get install chromium")
+
+class Tree(HTMLParser):
+    """Checks the nesting while it collects elements and texts."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts = [], [], {}
+        self.feed(text)
+        self.close()
+        assert not self.open, f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def having(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    pytest.importorskip("websockets", reason="the DevTools protocol needs the package websockets")
-    root = tmp_path_factory.mktemp("page")
+def out(tmp_path_factory):
+    """The report of a sweep, with hostile texts wherever a run can put one."""
+    root = tmp_path_factory.mktemp("report")
     write_run(root / "runs" / "plain", lam=None, pass_rate=0.6)
-    write_run(root / "runs" / "zero", pass_rate=0.5)
-    write_run(root / "runs" / "contrast", lam=-0.3, pass_rate=0.7, text=EVIL)
+    zero = write_run(root / "runs" / "zero", pass_rate=0.5)
+    write_lines(zero / "strategy" / "6.jsonl", [{**record(6, 4), "problem": "# 1 | 2\n<b>bold</b>\ud800"}])
+    contrast = write_run(root / "runs" / "a|b<i>", lam=-0.3, pass_rate=0.7, text=EVIL)
+    write_run(root / "runs" / "seed", lam=-0.3, seed=2, pass_rate=0.8, records=False, dumps=False)
     odd = record(6, 3)
-    odd["problem"], odd["slots"][1]["preview"] = f"A butterfly {EVIL}", f"[KEY IDEA]\n- {EVIL}"
-    write_lines(root / "runs" / "contrast" / "strategy" / "6.jsonl", [record(6, 1), odd, record(6, 4)])
-    long = rollouts(6, 3, "long " * 4000)
-    write_lines(root / "runs" / "contrast" / "rollouts" / "6.jsonl", [*rollouts(6, 4, EVIL), *long])
-    written = write_report([root / "runs"], root / "out", title="In the browser")
-    with chromium(root / "profile") as opened:
-        opened.look(1280)
-        opened.open(written.html)
-        yield opened
-        assert reported(opened) == []
+    odd["problem"], odd["slots"][1]["preview"] = f"# 1\nA butterfly {EVIL}\ud800", f"[KEY IDEA]\n- {EVIL}"
+    odd["slots"][2]["subgroup"] = EVIL
+    write_lines(contrast / "strategy" / "6.jsonl", [record(6, 1), odd, record(6, 4)])
+    write_lines(contrast / "rollouts" / "6.jsonl", [*rollouts(6, 4, EVIL), *rollouts(6, 3, "long " * 4000)])
+    lines = [{"step": 6, "data": {f"val-core/{EVIL}\x07/acc/mean@8": 0.5}}]
+    evil = {"actor_rollout_ref__model__path": EVIL, "data__x": EVIL}
+    write_lines(write_run(root / "runs" / "evil", lam=0.3, changes=evil) / "metrics.jsonl", lines)
+    options = ["--output", root / "out", "--title", EVIL, "--prompts", 4, "--smooth", 0]
+    result = CliRunner().invoke(app, ["report", *map(str, [root / "runs", *options])])
+    assert result.exit_code == 0, result.output
+    assert f"5 runs: wrote {root}/out/report.html" in result.output
+    return root / "out"
+
+
+@pytest.fixture(scope="module")
+def html(out):
+    return (out / "report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def tree(html):
+    return Tree(html)
+
+
+@pytest.fixture(scope="module")
+def markdown(out):
+    return (out / "report.md").read_text("utf-8")
+
+
+def test_it_asks_for_nothing(tree):
+    assert not tree.having("link") and not tree.having("iframe")
+    for tag, attributes in tree.elements:
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("src", "href", "xlink:href", "data", "action", "srcset", "poster"):
+            assert attributes.get(name, "#").startswith(("#", "data:image/svg+xml;base64,")), (tag, attributes)
+    style = "".join(tree.texts["style"])
+    assert "@import" not in style and "url(" not in style
+    (policy,) = [m["content"] for m in tree.having("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    assert "default-src 'none'; img-src data:;" in policy and "script-src 'sha256-" in policy
+
+
+def test_hostile_text_is_text(html, tree):
+    assert [s.get("type") for s in tree.having("script")] == ["application/json", None]
+    assert (TEMPLATES / "report.js").read_text("utf-8") in html
+    assert tree.texts["title"] == [EVIL] and EVIL in tree.texts["h1"]
+    run = next(run for run in json.loads(tree.texts["script"][0])["runs"] if run["name"] == "a|b<i>")
+    first, second, _ = run["steps"][-1]["prompts"]
+    assert first["slots"][0]["texts"][0]["text"][0] == f"{EVIL} of session 0"
+    slots = {slot["slot"]: slot for slot in second["slots"]}
+    assert EVIL in second["problem"][0] and slots[1]["preview"].endswith(EVIL)
+    assert slots[2]["name"] == f"2 (subgroup {EVIL})"
+
+
+def test_ids_are_unique_and_targets_exist(tree):
+    ids = [attributes["id"] for _, attributes in tree.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    used = [a["href"][1:] for _, a in tree.elements if "href" in a]
+    used += [a["aria-labelledby"] for _, a in tree.elements if "aria-labelledby" in a]
+    assert used and set(used) <= set(ids)
+    chapters = ["runs", "main", "lambda", "ablations", "dynamics", "cost", "subgroups", "differences", "not-found"]
+    assert [attributes["id"] for attributes in tree.having("section")] == chapters
+    assert {"dynamics-0", "training-0", "lambda-0-0", "passk-0", "run", "step", "filter", "order"} <= set(ids)
+
+
+def test_tables_are_described_and_of_even_width(html, tree):
+    tables = re.findall(r"<table.*?</table>", html, re.DOTALL)
+    assert len(tables) > 12
+    for text in tables:
+        inner = Tree(text)
+        assert len(inner.having("caption")) == 1 and "".join(inner.texts["caption"]).strip()
+        assert all("scope" in th for th in inner.having("th"))
+        rows = [Tree(row).elements for row in re.findall(r"<tr.*?</tr>", text, re.DOTALL)]
+        widths = {sum(int(a.get("colspan", 1)) for tag, a in row if tag in ("td", "th")) for row in rows}
+        assert len(widths) == 1, text[:300]
+    scrolls = [a for _, a in tree.elements if a.get("class") == "scroll"]
+    assert len(scrolls) == len(tables) and all(a["tabindex"] == "0" and a["aria-label"] for a in scrolls)
+    assert "↑" in "".join(tree.texts["span"]) and " up" in "".join(tree.texts["span"])
+
+
+def test_figures_are_pictures_for_both_schemes(tree):
+    images, dark = tree.having("img"), tree.having("source")
+    assert len(images) == len(dark) > 8 and all(" over " in image["alt"] for image in images)
+    assert {source["media"] for source in dark} == {"(prefers-color-scheme: dark)"}
+    for address, scheme in [(i["src"], "light") for i in images] + [(s["srcset"], "dark") for s in dark]:
+        picture = base64.b64decode(address.split(",", 1)[1])
+        ElementTree.fromstring(picture)  # is well formed, whatever is in the titles and labels
+        colours = set(re.findall(rb"(?:stroke|fill): (#[0-9a-f]{6})", picture))
+        assert colours <= {colour.encode() for colour in (*COLOURS, INK[scheme])}
+
+
+def test_the_papers_numbers_are_only_in_its_own_blocks(html, markdown):
+    without = re.sub(r'<aside class="paper".*?</aside>', "", html, flags=re.DOTALL)
+    assert html.count('<aside class="paper"') == len(re.findall(r"^### The paper", markdown, re.MULTILINE)) == 7
+    for text in ("Olmo3-7B-Base", "69.1", "66.4", "20,480"):
+        assert text in html and text in markdown and text not in without
+
+
+def test_markdown_has_the_same_tables_well_formed(markdown, html):
+    tables = [block.splitlines() for block in re.findall(r"(?:^\|.*\n)+", markdown, re.MULTILINE)]
+    captions = re.findall(r"^\*\*.*\*\*\n\n\|", markdown, re.MULTILINE)
+    assert len(captions) == html.count("<table")
+    for lines in tables:
+        assert re.fullmatch(r"\|( -{3}:? \|)+", lines[1])
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, lines[0]
+    values = " | ".join(["**75.0** ↑ ±5.0", "**80.0** ↑ ±0.0"] * 3)
+    assert f"| contrast (lam=-0.3) 2 seeds | {values} |" in markdown
+    assert "| Method | aime24: pass@1 | aime24: pass@4 |" in markdown and "| *grpo* | *60.0* |" in markdown
+    assert "| a\\|b&lt;i> | contrast (lam=-0.3) |" in markdown
+    assert "# 1 \\| 2 &lt;b>bold&lt;/b>\N{REPLACEMENT CHARACTER}" in markdown and "<script" not in markdown
+
+
+def test_markdown_has_its_figures_beside_it(out, markdown):
+    names = re.findall(r"!\[[^\n]*\]\(([^)\n]+)\)", markdown)
+    assert {"report_dynamics-0.png", "report_lambda-0-0.png", "report_passk-0.png"} <= set(names)
+    assert sorted(names) == sorted(path.name for path in out.glob("*.png"))
+    assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in names)
+
+
+@given(st.text())
+def test_escaped_text_is_one_line_without_markup(text):
+    found = markdown_text(text)
+    assert "\n" not in found and "<" not in found
+    assert not re.search(r"(?<!\\)(?:\\\\)*[*_`|$\[\]]", found)
+
+
+def test_a_paragraph_stays_a_paragraph():
+    texts = {"# a": "\\# a", "- a": "\\- a", "1. a": "1\\. a", "1.5": "1\\.5", "a - b": "a - b", "> a": "\\> a"}
+    assert {text: markdown_paragraph(text) for text in texts} == texts
+
+
+@given(st.text(st.characters(), max_size=60))
+@settings(max_examples=40, deadline=None)
+def test_any_text_survives(text):
+    document = Document("t", "s", (Chapter("a", "A", (f"x{text}x",)),), {"runs": [text]})
+    tree = Tree(to_html(document).encode("utf-8").decode("utf-8"))
+    assert printable(f"x{text}x") in tree.texts["p"] and len(tree.having("script")) == 2
+    embedded = embedded_json({"a": [text]})
+    assert "<" not in embedded and (printable(text) != text or json.loads(embedded) == {"a": [text]})
+
+
+def test_any_label_can_be_drawn(tmp_path):
+    line = Series("$x_{\ud800\x00<b>", 1, as_table([]).sum(axis=1).reindex([1, 2], fill_value=1.0))
+    figure = Figure("f", "c", [Panel("$\\frac{ \x07", "training step", "", [line])])
+    assert figure.legend == [(line.label, 1)] and panel_pictures(figure.panels[0])["dark"].startswith("data:")
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_and_lines_are_legible_in_both_schemes(scheme):
+    roots = re.findall(r":root \{(.*?)\}", (TEMPLATES / "report.css").read_text("utf-8"), re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", roots[scheme == "dark"]))
+    for ground in ("page", "head", "paper"):
+        for text in ("ink", "dim", "link", "up", "down"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    assert INK[scheme] == colours["ink"]
+    assert all(contrast(line, colours["page"]) >= 3 for line in COLOURS)
+    assert [dash(style) for style in (0, 1, 4)] == ["none", "5 2", "6 2 1 2 1 2"]
+
+
+# What follows looks at it in a browser.
+
+
+@pytest.fixture(scope="module")
+def opened(out, tmp_path_factory):
+    if BINARY is None:
+        pytest.skip("no chromium here: apt-get install chromium")
+    pytest.importorskip("websockets", reason="the DevTools protocol needs the package websockets")
+    with chromium(tmp_path_factory.mktemp("profile")) as page:
+        page.look(1280)
+        page.open(out / "report.html")
+        yield page
+        assert reported(page) == []
+
+
+@pytest.fixture
+def page(opened):
+    """As it opens, on the run with the odd texts."""
+    opened.look(1280)
+    for control, value in (("filter", ""), ("order", "span"), ("run", "1")):
+        choose(opened, control, value)
+    return opened
 
 
 def reported(page):
-    """Errors, messages on the console and requests besides the page itself."""
+    """Errors, messages on the console and requests besides the page itself; what is in the page asks nobody."""
     bad = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
     requests = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
-    return [*requests[1:], *(e for e in page.events if e["method"] in bad)]
+    assert requests[0].startswith("file://")
+    return [*(u for u in requests[1:] if not u.startswith("data:")), *(e for e in page.events if e["method"] in bad)]
 
 
 def choose(page, control, value):
@@ -54,34 +284,15 @@ def count(page):
     return page.value("document.getElementById('count').textContent")
 
 
-@pytest.fixture(autouse=True)
-def fresh(page):
-    """Every test starts with the page as it opens, on the run with the odd texts."""
-    page.look(1280)
-    choose(page, "filter", "")
-    choose(page, "order", "span")
-    choose(page, "run", "1")
-    return page
-
-
-def test_nothing_is_asked_for_and_nothing_goes_wrong(page):
-    (opened,) = [e["params"]["request"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
-    assert opened["url"].startswith("file://")
-    assert reported(page) == []  # and once more after all tests
-
-
 def test_tables_and_figures_are_seen(page):
-    assert page.value("document.querySelectorAll('table').length") > 12
-    sizes = page.value("[...document.querySelectorAll('.panel svg')].map(e => e.getBoundingClientRect().height)")
-    assert len(sizes) >= 8 and min(sizes) > 100
+    sizes = page.value("[...document.querySelectorAll('.panel img')].map(e => [e.complete, e.naturalHeight, e.height])")
+    assert len(sizes) >= 8 and all(complete and min(heights) > 100 for complete, *heights in sizes)
     assert page.value("document.querySelector('#main table caption').textContent").startswith("Main results")
 
 
 def test_the_last_step_is_shown_with_the_greatest_span_first(page):
-    assert page.value("[...document.getElementById('run').options].map(e => e.text)") == [
-        "strategy_grpo (zero)",
-        "contrast (lam=-0.3) (contrast)",
-    ]
+    names = page.value("[...document.getElementById('run').options].map(e => e.text)")
+    assert names[:2] == ["strategy_grpo (zero)", "contrast (lam=-0.3) (a|b<i>)"]
     assert page.value("document.getElementById('step').value") == "6"
     heads = cards(page)
     assert [head.rsplit("span ")[1] for head in heads] == ["1.00", "0.75", "0.25"]
@@ -94,32 +305,27 @@ def test_the_table_is_table_6s(page):
     rows = page.value(
         "[...document.querySelector('.prompt table').rows].map(r => [...r.cells].map(c => c.innerText.split('\\n')[0]))"
     )
-    assert rows[0] == ["Slot", "Key idea of the preview", "Successes", "Mean reward"]
-    assert rows[1] == ["0", "(plain prompt)", "4/4", "1.00"]
-    assert rows[2] == ["1", "- idea 1", "0/4", "-1.00"]
+    assert rows[:3] == [
+        ["Slot", "Key idea of the preview", "Successes", "Mean reward"],
+        ["0", "(plain prompt)", "4/4", "1.00"],
+        ["1", "- idea 1", "0/4", "-1.00"],
+    ]
 
 
 def test_the_filter_looks_into_problems_previews_and_rollouts(page):
-    choose(page, "filter", "BUTTERFLY")
-    assert len(cards(page)) == 1
-    choose(page, "filter", "idea 3")
-    assert len(cards(page)) == 3
-    choose(page, "filter", "of session 15")
-    assert len(cards(page)) == 2
-    choose(page, "filter", "not in there")
-    assert cards(page) == [] and count(page).startswith("0 of 0 matching")
+    for text, found in (("BUTTERFLY", 1), ("idea 3", 3), ("of session 15", 2), ("not in there", 0)):
+        choose(page, "filter", text)
+        assert len(cards(page)) == found and count(page).startswith(f"{found} of {found} matching")
 
 
 def test_all_steps_come_in_pages(page):
     choose(page, "step", "all")
-    assert count(page).startswith("20 of 28 matching prompts shown; 28 of the 33 prompts")
-    assert page.value("document.getElementById('more').hidden") is False
+    assert count(page).startswith("20 of 23 matching prompts shown; 23 of the 33 prompts")
     page.value("document.getElementById('more').click()")
-    assert len(cards(page)) == 28
-    assert page.value("document.getElementById('more').hidden") is True
+    assert len(cards(page)) == 23 and page.value("document.getElementById('more').hidden") is True
 
 
-def test_rollouts_open_as_text_and_say_what_is_left_out(page):
+def test_rollouts_open_as_text_and_tell_what_is_left_out(page):
     page.value("document.querySelectorAll('.prompt > details').forEach(e => e.open = true)")
     texts = page.value(
         "new Promise(done => setTimeout(() => done("
@@ -128,8 +334,8 @@ def test_rollouts_open_as_text_and_say_what_is_left_out(page):
     assert len(texts) == 32
     assert texts[0].startswith("Rollout 0, score 1.00") and f"{EVIL} of session 0" in texts[0]
     assert "characters left out" in texts[16] and texts[16].endswith("of session 0")
-    assert page.value("document.title") == "In the browser"
-    assert page.value("document.querySelectorAll('img').length") == 0
+    assert page.value("document.title") == EVIL
+    assert page.value("document.querySelectorAll('img:not(.panel img)').length") == 0
 
 
 @pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
@@ -139,13 +345,10 @@ def test_it_fits_and_follows_the_scheme(page, scheme, ground, width):
     page.value("document.querySelectorAll('details').forEach(e => e.open = true)")
     assert page.value("document.documentElement.scrollWidth") <= width
     assert page.value("getComputedStyle(document.body).backgroundColor") == ground
-    ink = page.value("getComputedStyle(document.body).color")
-    assert page.value("getComputedStyle(document.querySelector('.panel svg text')).fill") == ink
-
-
-def test_a_table_scrolls_inside_of_its_container(page):
-    page.look(390)
+    shown, dark = page.value(
+        "[document.querySelector('.panel img').currentSrc, document.querySelector('.panel source').srcset]"
+    )
+    assert (shown == dark) == (scheme == "dark")
     right = "e.getBoundingClientRect().right"
-    widths = page.value(f"[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth, e.clientWidth, {right}])")
-    assert any(inner > outer for inner, outer, _ in widths)
-    assert max(right for *_, right in widths) <= 390
+    tables = page.value(f"[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth > e.clientWidth, {right}])")
+    assert max(right for _, right in tables) <= width and (width > 400 or any(scrolls for scrolls, _ in tables))

@@ -1,113 +1,67 @@
-"""The paper's numbers are the paper's, and the report's rules for arrows and bold give the paper's marks."""
-
-import re
-from pathlib import Path
+"""The paper's numbers: the report's rules for arrows and bold give the paper's marks, and the tables agree."""
 
 import pytest
 
-from subgroup_offset.reports import paper, paper_tables
+from subgroup_offset.reports.blocks import Table
+from subgroup_offset.reports.paper import paper, paper_box
 
-TEXT = Path(__file__).resolve().parents[2] / "shared" / "papers" / "subgroup-offset.md"
-_ARROWS = {"↑": "up", "↓": "down"}
-
-
-def tables(papers):
-    return next(block for block in papers.blocks if hasattr(block, "rows"))
+ARROWS = {"up": "↑", "down": "↓", "": ""}
 
 
-def rows(papers):
-    """(heading, name) to the cells of a row."""
-    found, heading = {}, ""
-    for row in tables(papers).rows:
-        if row.kind == "heading":
-            heading = row.cells[0].text
-        else:
-            found[heading, row.cells[0].text] = row.cells[1:]
+def rows(name):
+    """(section, name) to the texts of a row, with its marks: as printed, bold with asterisks."""
+    found, section = {}, ""
+    (table,) = (block for block in paper_box(name).blocks if isinstance(block, Table))
+    for begun, cells in table.lines:
+        section = begun or section
+        texts = [f"{'*' * (c.mark == 'best')}{c.text}{ARROWS[c.arrow]}" for c in cells[1:]]
+        found[section, cells[0].text] = " ".join(texts)
     return found
 
 
-@pytest.fixture(scope="module")
-def text():
-    if not TEXT.is_file():
-        pytest.skip(f"{TEXT} is not there: the paper's text belongs to no package")
-    return TEXT.read_text("utf-8").replace(" _._ ", ".")
-
-
-def printed(line):
-    """(value, arrow, bold) of each number of a table's line."""
-    # `64.5 _↓_`, `**24.0** _↑_`, `_31.6_`; nothing else in a line has one decimal.
-    pattern = r"(\*\*)?_?(?<![\d.])(\d+\.\d)(?!\d)_?(?:\*\*)?(?: _([↑↓])_)?"
-    return [(float(value), _ARROWS.get(mark, ""), bool(bold)) for bold, value, mark in re.findall(pattern, line)]
-
-
-@pytest.mark.parametrize(("model", "nth"), [("Qwen3-8B-Base", 0), ("Olmo3-7B-Base", 1)])
-@pytest.mark.parametrize("method", ["GRPO", "Strategy-GRPO", "Alignment", "Contrast"])
-def test_table_1(text, model, nth, method):
-    start = f"_{method}_ _" if method == "GRPO" else f"{method} "
-    lines = [line for line in text[: text.index("Table 1:")].splitlines() if line.startswith(start)]
-    cells = rows(paper_tables.main())[model, method]
-    expected = printed([line for line in lines if len(printed(line)) == 8][nth])
-    assert [(float(c.text), c.arrow, c.emphasis == "best") for c in cells] == expected
-
-
-@pytest.mark.parametrize("lam", [0.3, 0.5, 0.7, -0.3, -0.5, -0.7])
-def test_table_2(text, lam):
-    start = f"{'+' if lam > 0 else '_−_ '}{abs(lam)} "
-    between = text[text.index("Table 1:") : text.index("Table 2:")]
-    line = next(line for line in between.splitlines() if line.startswith(start)).removeprefix(start)
-    heading = "Alignment (lam > 0)" if lam > 0 else "Contrast (lam < 0)"
-    cells = rows(paper_tables.lambdas())[heading, f"{lam:+g}"]
-    assert [(float(c.text), c.emphasis == "best") for c in cells] == [(v, bold) for v, _, bold in printed(line)]
-
-
-@pytest.mark.parametrize(("method", "nth"), [("Strategy-GRPO", 0), ("Alignment", 0), ("Contrast", 0)])
-def test_table_3(text, method, nth):
-    block = text[text.index("Method AIME24") : text.index("Table 3:")].splitlines()
-    line = next(line for line in block if line.startswith(f"{method} "))
-    found = rows(paper_tables.shuffle())
-    assert [float(c.text) for c in found["", method]] == [v for v, _, _ in printed(line)]
-    if method != "Strategy-GRPO":
-        shuffled = block[block.index(line) + 1]
-        cells = found["", f"{method} + shuffle"]
-        assert [(float(c.text), c.arrow) for c in cells] == [(v, mark) for v, mark, _ in printed(shuffled)]
-
-
-@pytest.mark.parametrize("method", ["Alignment", "Contrast"])
-@pytest.mark.parametrize(
-    ("name", "start"), [("default", "default"), ("+ T=0.7", "+ _T_ =0.7"), ("+ random", "+ _random_")]
-)
-def test_table_4(text, method, name, start):
-    block = text[text.index("Sampling AIME24") : text.index("Table 4:")]
-    lines = block[block.index(f"_{method}_") :].splitlines()
-    line = next(line for line in lines if line.startswith(start)).removeprefix(start)
-    cells = rows(paper_tables.sampling())[method, name]
-    assert [(float(c.text), c.arrow) for c in cells] == [(v, mark) for v, mark, _ in printed(line)]
+def test_the_marks_of_tables_1_to_4_are_those_of_the_paper():
+    main, lam, shuffle, sampling = map(rows, ("main", "lambda", "shuffle", "sampling"))
+    assert main["Qwen3-8B-Base", "GRPO"] == "31.6 66.8 24.0 50.3 25.5 58.3 12.8 32.5"
+    assert main["Qwen3-8B-Base", "Contrast"] == "*31.8↑ *69.1↑ 23.8↑ *50.6↑ *24.6↑ *58.8↑ *13.0↑ *36.3↑"
+    assert main["Olmo3-7B-Base", "Alignment"] == "38.8 71.4↑ 31.2↑ *56.4↑ 29.6↓ 62.9↑ 15.4↓ 36.1↑"
+    assert lam["Contrast (lam < 0)", "-0.5"] == "31.1 65.0 22.8 48.2 24.4 55.0 11.7 31.9"
+    assert lam["Alignment (lam > 0)", "+0.3"] == "*31.1 *66.4 *24.0 *49.8 24.4 *56.0 *12.1 *32.7"
+    assert shuffle["Contrast", "+ shuffle"] == "64.5↓ 45.9↓ 52.7↓ 30.0↓"
+    assert sampling["Alignment", "+ T=0.7"] == "67.9↑ 48.6↓ 53.3↓ 31.3↓"
 
 
 def mean(row, start):
     return sum(row[start::2]) / 4
 
 
-@pytest.mark.parametrize("model", list(paper.GAINS))
-@pytest.mark.parametrize("method", ["Contrast", "Alignment"])
-def test_the_gains_of_the_text_are_those_of_table_1(model, method):
-    methods = paper.MAIN[model]
-    gains = [mean(methods[method], i) - mean(methods["Strategy-GRPO"], i) for i in (0, 1)]
-    assert gains == pytest.approx(paper.GAINS[model][method], abs=0.0501)
+@pytest.mark.parametrize("line", paper()["main"]["words"])
+def test_the_gains_of_the_text_are_those_of_table_1(line):
+    model, rest = line.split(", ", 1)
+    methods = paper()["main"]["rows"][model]
+    method, gains = rest.split(": ")
+    for start, text in enumerate(gains.removesuffix(" over Strategy-GRPO on average").split(", ")):
+        gain = mean(methods[method], start) - mean(methods["Strategy-GRPO"], start)
+        assert gain == pytest.approx(float(text.split()[0]), abs=0.0501)
 
 
-@pytest.mark.parametrize("lam", list(paper.LAMBDA_AVERAGES))
-def test_the_averages_of_the_text_are_those_of_table_2(lam):
-    assert [mean(paper.LAMBDAS[lam], i) for i in (0, 1)] == pytest.approx(paper.LAMBDA_AVERAGES[lam], abs=0.0501)
+def test_the_averages_of_the_text_are_those_of_table_2():
+    (line,) = paper()["lambda"]["words"]
+    for part in line.removesuffix(".").split(": ", 1)[1].split("; "):
+        lam, *averages = (
+            float(word.strip(":,")) for word in part.split() if word.strip(":,").replace(".", "").isdigit()
+        )
+        row = paper()["lambda"]["rows"]["Alignment (lam > 0)"][f"+{lam}"]
+        assert [mean(row, 0), mean(row, 1)] == pytest.approx(averages, abs=0.0501)
 
 
 def test_tables_3_and_4_repeat_table_1():
-    contrast = paper.MAIN["Qwen3-8B-Base"]["Contrast"][1::2]
-    assert paper.SHUFFLE["Contrast"] == paper.SAMPLING["Contrast"]["default"] == contrast
+    contrast = paper()["main"]["rows"]["Qwen3-8B-Base"]["Contrast"][1::2]
+    assert paper()["shuffle"]["rows"]["Contrast"]["as it is"] == contrast
+    assert paper()["sampling"]["rows"]["Contrast"]["default"] == contrast
 
 
-def test_every_table_is_said_to_be_the_papers():
-    for papers in (paper_tables.main(), paper_tables.lambdas(), paper_tables.shuffle(), paper_tables.sampling()):
-        assert "paper" in papers.title and tables(papers).caption.startswith("The paper's Table")
-    for papers in (paper_tables.dynamics(), paper_tables.cost(), paper_tables.case()):
-        assert "paper" in papers.title
+@pytest.mark.parametrize("name", ["main", "lambda", "shuffle", "sampling", "dynamics", "cost", "case"])
+def test_everything_is_marked_as_the_papers(name):
+    box = paper_box(name)
+    assert box.paper and "paper" in box.title
+    assert all(block.caption.startswith("The paper's Table") for block in box.blocks if isinstance(block, Table))

@@ -6,12 +6,12 @@ import os
 import pytest
 from report_runs import config, metrics, validation, write_hydra, write_lines, write_run
 
-from subgroup_offset.reports.missing import ReportError
+from subgroup_offset.reports.locate import ReportError
 from subgroup_offset.reports.runs import load_runs
 
 
 def missing(run):
-    return " ".join(item.what for item in run.missing)
+    return " ".join(what for what, _ in run.missing)
 
 
 def log(path, *steps):
@@ -22,11 +22,11 @@ def log(path, *steps):
 def test_a_complete_run(tmp_path):
     (run,) = load_runs([write_run(tmp_path / "whole", lam=-0.3, pass_rate=0.5)])
     assert (run.name, run.method.label, run.model_name) == ("whole", "contrast (lam=-0.3)", "Tiny-1B")
-    assert [s.step for s in run.steps] == [0, 1, 2, 3, 4, 5, 6]
+    assert list(run.steps.index) == [0, 1, 2, 3, 4, 5, 6]
     assert (run.state, run.total_steps, run.log.name) == ("finished", 6, "metrics.jsonl")
     assert list(run.strategy_files) == list(run.rollout_files) == [1, 2, 3, 4, 5, 6]
-    assert run.overrides == ["algorithm.subgroup.lam=-0.3", "data.seed=1"]
-    assert run.series("strategy/seconds_max")[:2] == [(1, 3.5), (2, 4.5)]
+    assert run.config.overrides == ["algorithm.subgroup.lam=-0.3", "data.seed=1"]
+    assert list(run.series("strategy/seconds_max").head(2).items()) == [(1, 3.5), (2, 4.5)]
     assert not run.missing
 
 
@@ -35,9 +35,9 @@ def test_a_run_in_progress_with_a_half_written_line(tmp_path):
     with (directory / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "data": {"actor/entr')
     (run,) = load_runs([directory])
-    assert run.last_step == 3
+    assert run.steps.index[-1] == 3
     assert run.state == "in progress, or ended early"
-    assert "metrics.jsonl: its last line is half-written and was left out" in missing(run)
+    assert "Left out of metrics.jsonl: a half-written last line: 1" in missing(run)
 
 
 def test_a_whole_last_line_needs_no_line_break(tmp_path):
@@ -45,11 +45,11 @@ def test_a_whole_last_line_needs_no_line_break(tmp_path):
     path = directory / "metrics.jsonl"
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     (run,) = load_runs([directory])
-    assert run.last_step == 6
-    assert "half-written" not in missing(run)
+    assert run.steps.index[-1] == 6
+    assert "half" not in missing(run)
 
 
-def test_lines_and_values_that_cannot_be_used_are_left_out_and_said(tmp_path):
+def test_lines_and_values_that_cannot_be_used_are_left_out_and_named(tmp_path):
     directory = write_run(tmp_path / "odd", steps=2)
     lines = [
         "no JSON",
@@ -59,8 +59,8 @@ def test_lines_and_values_that_cannot_be_used_are_left_out_and_said(tmp_path):
     with (directory / "metrics.jsonl").open("a") as file:
         file.write("\n".join(lines) + "\n")
     (run,) = load_runs([directory])
-    assert run.steps[-1].metrics == {"critic/score/mean": 1.0}
-    assert "2 lines (line 4, 5) are no record" in missing(run)
+    assert run.steps.iloc[-1].dropna().to_dict() == {"critic/score/mean": 1.0}
+    assert "lines that cannot be read: 2, the first" in missing(run)
     assert "actor/entropy at 1 steps" in missing(run)
 
 
@@ -69,9 +69,9 @@ def test_a_resumed_run_has_the_steps_of_both_starts(tmp_path):
     (directory / "metrics.jsonl").rename(directory / "metrics.earlier.jsonl")
     write_lines(directory / "metrics.jsonl", [{"step": 4, "data": {"critic/score/mean": 9.0}}])
     (run,) = load_runs([directory])
-    assert [s.step for s in run.steps] == [1, 2, 3, 4]
-    assert run.steps[-1].metrics["critic/score/mean"] == 9.0
-    assert "actor/entropy" in run.steps[-1].metrics
+    assert list(run.steps.index) == [1, 2, 3, 4]
+    assert run.steps.at[4, "critic/score/mean"] == 9.0
+    assert run.steps.at[4, "actor/entropy"] > 0
 
 
 def test_a_sweep_stands_for_its_jobs(tmp_path):
@@ -90,7 +90,7 @@ def test_a_sweep_stands_for_its_jobs(tmp_path):
     assert "composed config" in missing(runs["lam=-0.3"])
 
 
-def test_a_broken_job_record_and_config_are_said(tmp_path):
+def test_a_broken_job_record_and_config_are_noted(tmp_path):
     directory = write_run(tmp_path / "broken")
     (directory / "job.json").write_text("{")
     (directory / "hydra" / ".hydra" / "config.yaml").write_text("a: [")
@@ -112,9 +112,9 @@ def test_tensorboard_only(tmp_path):
     writer.close()
     (run,) = load_runs([directory])
     assert run.log.name == "tensorboard"
-    assert (run.method.label, run.last_step) == ("grpo", 4)
+    assert (run.method.label, run.steps.index[-1]) == ("grpo", 4)
     assert dict(run.series("critic/score/mean")) == pytest.approx({1: -0.3, 2: -0.2, 3: -0.1})
-    assert run.series("val-core/math_dapo/acc/mean@8")[-1] == (3, 0.25)
+    assert dict(run.series("val-core/math_dapo/acc/mean@8"))[3] == 0.25
     assert "actor/entropy at 1 steps" in missing(run)
 
 
@@ -132,12 +132,12 @@ def test_logs_under_verls_own_names(tmp_path):
     log(alone / "project" / "name.jsonl", 1, 2)
     write_hydra(alone / ".hydra", config(alone), [])
     (run,) = load_runs([alone])
-    assert (run.log.name, run.last_step) == ("name.jsonl", 2)
+    assert (run.log.name, run.steps.index[-1]) == ("name.jsonl", 2)
     log(alone / "project" / "other.jsonl", 1)
     with pytest.raises(ReportError, match=r"2 logs of verl's file logger.*project/name.jsonl, project/other.jsonl"):
         load_runs([alone])
     files = [alone / "project" / "name.jsonl", alone / "project" / "other.jsonl"]
-    assert [run.last_step for run in load_runs(files)] == [2, 1]
+    assert [run.steps.index[-1] for run in load_runs(files)] == [2, 1]
     (tmp_path / "two").mkdir()
     log(tmp_path / "two" / "x.jsonl", 1)
     log(tmp_path / "two" / "y.jsonl", 1)
@@ -152,7 +152,7 @@ def test_a_log_outside_of_the_run_is_used_only_if_it_can_be_its(tmp_path):
         write_lines(tmp_path / name / "evaluation" / "graded.jsonl", [{}])  # something to report
     os.utime(shared, (2e9, 2e9))
     (run,) = load_runs([tmp_path / "a"])
-    assert (run.last_step, run.log.name) == (1, str(shared))
+    assert (run.steps.index[-1], run.log.name) == (1, str(shared))
     both = load_runs([tmp_path / "a", tmp_path / "b"])
     assert [run.log for run in both] == [None, None]
     assert all("is where 2 of the runs were to write" in missing(run) for run in both)
@@ -171,7 +171,7 @@ def test_relative_directories_start_where_the_run_did(tmp_path):
     assert run.rollout_files[6] == tmp_path / "elsewhere" / "dumps" / "here" / "6.jsonl"
 
 
-def test_names_are_told_apart_by_their_parents(tmp_path):
+def test_names_have_as_many_parents_as_needed(tmp_path):
     paths = [write_run(tmp_path / parent / "run") for parent in ("a", "b")]
     assert [run.name for run in load_runs([*paths, paths[0]])] == ["a/run", "b/run"]
 

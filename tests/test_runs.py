@@ -24,8 +24,8 @@ from subgroup_offset.evaluation.generations import SampleCounter, read_generatio
 from subgroup_offset.evaluation.samples import read_samples
 from subgroup_offset.launch import read_run_steps
 from subgroup_offset.processes import hear_interrupts
-from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy import extract_preview
+from subgroup_offset.strategy.dump import Rollout, read_rollouts
 from subgroup_offset.sweep.record import JobRecord
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]

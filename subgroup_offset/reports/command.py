@@ -33,7 +33,7 @@ def report(
     """
     from rich.console import Console
 
-    from subgroup_offset.reports.missing import ReportError
+    from subgroup_offset.reports.locate import ReportError
     from subgroup_offset.reports.write import write_report
 
     console = Console(highlight=False)

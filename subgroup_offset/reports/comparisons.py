@@ -1,144 +1,117 @@
-"""Every evaluated run beside its anchor: differences with intervals and tests."""
+"""Evaluated runs in detail: beside their anchors with intervals and tests, in full, and over k."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
 from subgroup_offset.evaluation.samples import OVERALL, SamplesError
 from subgroup_offset.evaluation.summary import comparison_table, pass_at_k_table
-from subgroup_offset.reports.grid import NOTHING, Cell, Figure, Head, Panel, Row, Series, Table, cells
+from subgroup_offset.reports.blocks import Figure, Panel, Series, Table, number, table
 from subgroup_offset.reports.groups import ModelRuns
 from subgroup_offset.reports.runs import Run
-from subgroup_offset.reports.score_tables import MEAN
-from subgroup_offset.reports.scores import ScoreBook
+from subgroup_offset.reports.score_tables import MEAN, benchmark_name
+from subgroup_offset.reports.scores import Scores
 
-_NOTES = (
+_NOTE = (
     "Differences in points. Intervals of 95%: over other problems of the kind, and over other samples of these "
     "problems (bootstrap). Ahead : behind counts problems. p of the sign test and of the sign-flip permutation test, "
-    "not adjusted for how many there are. None of it says what another training seed would give.",
+    "not adjusted for how many there are. None of it says what another training seed would give."
 )
+_INTERVAL, _TESTS, _COMPLETE, _MISSING = "95% interval over", "tests over problems", "complete", "missing"
+_COMPARED = [
+    ("", ""), ("", "difference"), (_INTERVAL, "problems"), (_INTERVAL, "samples"),
+    (_TESTS, "ahead : behind"), (_TESTS, "sign p"), (_TESTS, "permutation p"),
+]  # fmt: skip
+_IN_FULL = [
+    ("", ""), ("", "value"), (_INTERVAL, "problems"), (_INTERVAL, "samples"), (_COMPLETE, "problems"),
+    (_COMPLETE, "replicas"), (_COMPLETE, "samples"), (_MISSING, "replicas"), (_MISSING, "verdicts"),
+    (" ", "if all right"),
+]  # fmt: skip
+_COUNTS = ("problems", "replicas", "samples", "missing_replicas", "ungraded")
 
 
-def comparisons(model: ModelRuns, book: ScoreBook) -> Table | None:
+def comparisons(model: ModelRuns, scores: Scores) -> Table | None:
     """A row for each run, benchmark and metric; None where no run has an evaluated anchor.
 
     Runs are paired with the anchor's run of the same place among its seeds, the last one where it has fewer.
     """
-    rows: list[Row] = []
+    rows: list[tuple[str, list[Any]]] = []
     for group in model.groups:
         anchor = model.anchor(group)
-        if anchor is None:
-            continue
-        others = [run for run in anchor.group.runs if book.of(run)]
-        for i, run in enumerate(run for run in group.runs if book.of(run)):
+        others = [run for run in anchor.group.runs if run.name in scores.replicas] if anchor else []
+        for i, run in enumerate(run for run in group.runs if run.name in scores.replicas):
             if others:
-                rows += _rows(run, others[min(i, len(others) - 1)], book)
-    if not rows:
-        return None
-    columns = ("difference", "problems", "samples", "ahead : behind", "sign p", "permutation p")
-    first = (Head(""), Head(""), Head("95% interval over", 2), Head("tests over problems", 3))
-    heads = (first, (Head(""), *map(Head, columns)))
-    return Table(f"{model.name}: differences from the anchor, run by run", heads, tuple(rows), _NOTES)
+                rows += _compared(run, others[min(i, len(others) - 1)], scores)
+    caption = f"{model.name}: differences from the anchor, run by run"
+    return table(caption, _COMPARED, rows, (_NOTE,)) if rows else None
 
 
-def summary_rows(model: ModelRuns, book: ScoreBook) -> Table | None:
+def summaries(model: ModelRuns, scores: Scores) -> Table | None:
     """pass@1 and pass@S of each run with intervals and counts; None where no run is evaluated."""
-    rows: list[Row] = []
-    for run in model.runs:
-        scores = book.of(run)
-        if scores is None or scores.summary is None:
-            continue
-        rows.append(Row(cells(run.name), "heading"))
-        for row in scores.summary.to_dict("records"):
-            ungraded = _percent(row["ungraded_right"]) if row["ungraded"] else NOTHING
-            texts = (
-                _percent(row["value"]),
-                _range(row, "problems"),
-                _range(row, "samples"),
-                *(str(row[name]) for name in ("problems", "replicas", "samples", "missing_replicas", "ungraded")),
-                ungraded,
-            )
-            rows.append(Row(cells(_what(row), *texts)))
-    if not rows:
-        return None
-    first = (Head(""), Head(""), Head("95% interval over", 2), Head("complete", 3), Head("missing", 2), Head(""))
-    names = ("value", "problems", "samples", "problems", "replicas", "samples", "replicas", "verdicts", "if all right")
-    return Table(f"{model.name}: evaluations in full, percent", (first, (Head(""), *map(Head, names))), tuple(rows))
+    rows = [
+        (run.name, [
+            _what(row), _points(row["value"]), *_intervals(row), *(row[name] for name in _COUNTS),
+            _points(row["ungraded_right"]) if row["ungraded"] else None,
+        ])
+        for run in model.runs if run.name in scores.summaries
+        for row in scores.summaries[run.name].to_dict("records")
+    ]  # fmt: skip
+    return table(f"{model.name}: evaluations in full, percent", _IN_FULL, rows) if rows else None
 
 
-def pass_at_k_figure(model: ModelRuns, book: ScoreBook, name: str) -> Figure | None:
+def pass_at_k_figure(model: ModelRuns, scores: Scores, name: str) -> Figure | None:
     """The unbiased pass@k over k, mean over benchmarks; one line a group, of its first run that has them all."""
-    names = {column.benchmark for column in book.columns(model.runs)} - {OVERALL}
-    series = []
+    names = {benchmark for benchmark, _ in scores.of(model.runs)} - {OVERALL}
+    lines = []
     for group in model.groups:
-        found = ((run, scores.replicas) for run in group.runs if (scores := book.of(run)))
-        run = next((run for run, replicas in found if names.issubset(replicas.benchmarks)), None)
+        evaluated = [run for run in group.runs if run.name in scores.replicas]
+        run = next((run for run in evaluated if names.issubset(scores.replicas[run.name].benchmarks)), None)
         if run is None:
             continue
-        curve = _curve(book, run)
+        points = pass_at_k_table(scores.replicas[run.name])
+        curve = 100 * points[points["benchmark"] == OVERALL].set_index("k")["value"]
         if len(curve) > 1:
-            label = group.label if group.seeds == 1 else f"{group.label} ({run.name})"
-            series.append(Series(label, group.style, list(curve["k"]), [100 * v for v in curve["value"]], markers=True))
-    if not series:
+            label = group.label if len(group.runs) == 1 else f"{group.label} ({run.name})"
+            lines.append(Series(label, group.style, curve, markers=True))
+    if not lines:
         return None
-    panel = Panel("pass@k, unbiased", "k (samples)", "percent", tuple(series), log2=True)
-    return Figure(f"passk-{name}", f"{model.name}: unbiased pass@k over all samples, {MEAN}", (panel,))
+    panel = Panel("pass@k, unbiased", "k (samples)", "percent", lines, log2=True)
+    return Figure(f"passk-{name}", f"{model.name}: unbiased pass@k over all samples, {MEAN}", [panel])
 
 
-def _curve(book: ScoreBook, run: Run) -> pd.DataFrame:
-    replicas = book.by_run[run.name].replicas
-    assert replicas is not None
-    table = pass_at_k_table(replicas)
-    return table[table["benchmark"] == OVERALL]
-
-
-def _rows(run: Run, anchor: Run, book: ScoreBook) -> list[Row]:
-    first, second = book.by_run[anchor.name].replicas, book.by_run[run.name].replicas
-    assert first is not None and second is not None
-    heading = Row(cells(f"{run.method.label} ({run.name}) beside {anchor.method.label} ({anchor.name})"), "heading")
+def _compared(run: Run, anchor: Run, scores: Scores) -> Iterator[tuple[str, list[Any]]]:
+    first, second = scores.replicas[anchor.name], scores.replicas[run.name]
     try:
-        table = comparison_table(first, second, (anchor.name, run.name))
+        found = comparison_table(first, second, (anchor.name, run.name))
     except SamplesError as error:
-        run.lacks(
-            f"A comparison with {anchor.name}: {error}", "Evaluations of both on the same problems, with equal samples."
-        )
-        return []
-    rows = [heading]
-    alone = len(first.benchmarks) == 1  # is the mean over benchmarks, too
-    for row in table.to_dict("records"):
-        if math.isnan(row["difference"]) or (alone and row["benchmark"] == OVERALL):
-            continue
-        texts = (
-            f"{100 * row['difference']:+.1f}",
-            _range(row, "problems", signed=True),
-            _range(row, "samples", signed=True),
-            f"{row['ahead']} : {row['behind']}",
-            _p(row["sign_p"]),
-            _p(row["permutation_p"]),
-        )
-        rows.append(Row((Cell(_what(row)), *cells(*texts))))
-    return rows
+        fix = "Evaluations of both on the same problems, with equal samples."
+        run.lacks(f"A comparison with {anchor.name}: {error}", fix)
+        return
+    if len(first.benchmarks) == 1:  # is the mean over benchmarks, too
+        found = found[found["benchmark"] != OVERALL]
+    for row in found.dropna(subset="difference").to_dict("records"):
+        yield f"{run.title} beside {anchor.title}", [
+            _what(row), _points(row["difference"], "+"), *_intervals(row, "+"),
+            f"{row['ahead']} : {row['behind']}", _p(row["sign_p"]), _p(row["permutation_p"]),
+        ]  # fmt: skip
 
 
 def _what(row: dict) -> str:
-    benchmark = MEAN if row["benchmark"] == OVERALL else row["benchmark"]
-    return f"{benchmark}, {row['metric']}"
+    return f"{benchmark_name(row['benchmark'])}, {row['metric']}"
 
 
-def _range(row: dict, over: str, signed: bool = False) -> str:
-    low, high = row[f"{over}_low"], row[f"{over}_high"]
-    if math.isnan(low) or math.isnan(high):
-        return NOTHING
-    return f"{100 * low:+.1f} to {100 * high:+.1f}" if signed else f"{100 * low:.1f} to {100 * high:.1f}"
+def _points(value: float, sign: str = "") -> str | None:
+    return None if pd.isna(value) else f"{100 * value:{sign}.1f}"
 
 
-def _percent(value: float) -> str:
-    return NOTHING if math.isnan(value) else f"{100 * value:.1f}"
+def _intervals(row: dict, sign: str = "") -> Iterator[str | None]:
+    for over in ("problems", "samples"):
+        low, high = _points(row[f"{over}_low"], sign), _points(row[f"{over}_high"], sign)
+        yield low and high and f"{low} to {high}"
 
 
-def _p(value: float) -> str:
-    if math.isnan(value):
-        return NOTHING
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+def _p(value: float) -> str | None:
+    return "<0.001" if value < 0.001 else number(value, 3)

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from subgroup_offset.reports.locate import find_runs, step_files, unique_names
-from subgroup_offset.reports.missing import ReportError
-from subgroup_offset.reports.records import RecordError, log_files
-from subgroup_offset.reports.runs import read_config
-from subgroup_offset.reports.settings import STRATEGY_DIR, Settings
+from subgroup_offset.reports.locate import ReportError, find_runs, read_config, step_files
+from subgroup_offset.reports.settings import STRATEGY_DIR
+from subgroup_offset.strategy.json_lines import RecordError
+from subgroup_offset.strategy.record import log_files
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,13 @@ def find_logs(path: Path) -> list[RunLog]:
         if not path.is_dir():
             raise
     try:
-        directories = find_runs([path])
+        runs = find_runs([path])
     except ReportError:
         raise RecordError(
             f"{path} holds no {{step}}.jsonl and no run: give the strategy stage's log (a file, or its directory), or "
             "the directory of a run or of a sweep."
         ) from None
-    logs = _merged([_log(run, name) for run, name in zip(directories, unique_names(directories), strict=True)])
+    logs = _merged([_log(directory, name) for directory, name in runs.items()])
     if not any(log.files for log in logs):
         of = f"None of the {len(logs)} runs in {path} has a log of the strategy stage. " if len(logs) > 1 else ""
         raise RecordError(f"{of}{logs[0].run}: {logs[0].why_none}")
@@ -64,7 +63,7 @@ def without_log(logs: Sequence[RunLog]) -> str:
 
 
 def _merged(logs: Sequence[RunLog]) -> list[RunLog]:
-    """Runs that logged to one place have one log: whose a record in it is cannot be told."""
+    """Runs that logged to one place have one log: whose a record in it is cannot be known."""
     names: dict[tuple[Path, ...], list[str]] = {}
     for log in logs:
         names.setdefault(log.files, []).append(log.run)
@@ -73,15 +72,17 @@ def _merged(logs: Sequence[RunLog]) -> list[RunLog]:
 
 
 def _log(directory: Path, name: str) -> RunLog:
-    settings, _, cwd = read_config(directory, [])
-    data_dir = settings.get(STRATEGY_DIR) if settings else None
-    files = tuple(step_files(directory, data_dir, "strategy", cwd).values())
-    return RunLog(name, files, "" if files else _why_none(settings, data_dir))
-
-
-def _why_none(settings: Settings | None, data_dir: str | None) -> str:
-    if settings is None:
-        return "it has no config that can be read, which says where its log is: give the log's directory."
-    if data_dir is None:
-        return f"its strategy stage was not logged: start it with {STRATEGY_DIR}=DIR."
-    return f"there is no {{step}}.jsonl in its {STRATEGY_DIR}={data_dir}: wait for its first step, or give the place."
+    config = read_config(directory)
+    place = config.settings.get(STRATEGY_DIR) if config.settings else None
+    files = tuple(step_files(directory, place, "strategy", config.cwd).values())
+    if files:
+        why_none = ""
+    elif config.settings is None:
+        why_none = "it has no config that can be read, which says where its log is: give the log's directory."
+    elif place is None:
+        why_none = f"its strategy stage was not logged: start it with {STRATEGY_DIR}=DIR."
+    else:
+        why_none = (
+            f"there is no {{step}}.jsonl in its {STRATEGY_DIR}={place}: wait for its first step, or give the place."
+        )
+    return RunLog(name, files, why_none)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from subgroup_offset.reports.differences import setting_differences
 from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method
 from subgroup_offset.reports.runs import Run
-from subgroup_offset.reports.settings import shown, subgroup_defaults
+from subgroup_offset.reports.settings import differing, shown, subgroup_defaults
 
 _SHOWN_KEYS = 2
 
@@ -54,6 +53,8 @@ class ModelRuns:
 
     name: str
     groups: list[Group]
+    #: The one that was given first.
+    first: Run
 
     @property
     def runs(self) -> list[Run]:
@@ -73,7 +74,7 @@ class ModelRuns:
             nearest = by_distance[0]
             other = sorted(_differing(group, nearest) - {LAM, SHUFFLE})
             return Anchor(nearest, f"which also differs in {', '.join(other)}" if other else "")
-        first = min(self.groups, key=lambda g: g.runs[0].order)
+        first = next(other for other in self.groups if self.first in other.runs)
         return None if first is group else Anchor(first, "the first run given, for there is none with lam = 0")
 
     def families(self) -> list[list[Group]]:
@@ -99,12 +100,8 @@ class ModelRuns:
 
         def departs(base: Group, other: Group) -> bool:
             keys = _differing(base, other)
-            return (
-                bool(keys)
-                and all(key.startswith(STRATEGY) for key in keys)
-                and _departures(other) > _departures(base)
-                and base.method.strategy_based
-            )
+            only = bool(keys) and all(key.startswith(STRATEGY) for key in keys)
+            return only and _departures(other) > _departures(base) and base.method.strategy_based
 
         return self._ablations(departs)
 
@@ -137,11 +134,11 @@ def group_runs(runs: Sequence[Run]) -> list[ModelRuns]:
         models.setdefault(group.runs[0].model, []).append(group)
     short = [members[0].runs[0].model_name for members in models.values()]
     sections = [
-        ModelRuns(name if short.count(name) == 1 else path, sorted(members, key=_rank))
+        ModelRuns(name if short.count(name) == 1 else path, sorted(members, key=_rank), members[0].runs[0])
         for name, (path, members) in zip(short, models.items(), strict=True)
     ]
     for section in sections:
-        _tell_apart(section.groups)
+        _name_differences(section.groups)
         for style, group in enumerate(section.groups):
             group.style = style
     return sections
@@ -153,26 +150,20 @@ def _rank(group: Group) -> tuple:
 
 
 def _same_training(run: Run, other: Run) -> bool:
-    if run.configured is None or other.configured is None:
-        return False
-    return not setting_differences(run.configured, other.configured)
+    return run.settings is not None and other.settings is not None and not differing(run.settings, other.settings)
 
 
 @cache
 def _differing(a: Group, b: Group) -> frozenset[str]:
-    first, second = a.runs[0].configured, b.runs[0].configured
-    if first is None or second is None:
-        return frozenset({"(no config)"})
-    return frozenset(setting_differences(first, second))
+    first, second = a.runs[0].settings, b.runs[0].settings
+    return frozenset({"(no config)"}) if first is None or second is None else differing(first, second)
 
 
 def _departures(group: Group) -> int:
     """How many settings of the strategy stage are not the default."""
     settings = group.runs[0].settings
-    if settings is None:
-        return 0
-    defaults = subgroup_defaults()
-    return sum(key.startswith(STRATEGY) and settings.values.get(key) != defaults[key] for key in defaults)
+    defaults = {key: value for key, value in subgroup_defaults().items() if key.startswith(STRATEGY)}
+    return 0 if settings is None else sum(settings.values.get(key) != value for key, value in defaults.items())
 
 
 def _changed(base: Group, other: Group) -> str:
@@ -187,7 +178,7 @@ def _changed(base: Group, other: Group) -> str:
     return "+ " + ", ".join(parts)
 
 
-def _tell_apart(groups: Sequence[Group]) -> None:
+def _name_differences(groups: Sequence[Group]) -> None:
     """Add to equal labels what their groups differ in, or the runs' names where that is much."""
     by_label: dict[str, list[Group]] = {}
     for group in groups:

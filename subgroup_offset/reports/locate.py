@@ -3,71 +3,115 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.reports.missing import ReportError
+from subgroup_offset.reports.settings import Settings, read_settings
 from subgroup_offset.reports.steps import EARLIER, EVENTS, METRICS, is_file_log
+from subgroup_offset.text import shortest_endings
 
 JOB = "job.json"
 #: Where Hydra leaves a run's composed config: under a TrainingRun's directory, and under a plain verl run's.
 CONFIGS = ("hydra/.hydra/config.yaml", ".hydra/config.yaml")
 EVALUATION = "evaluation"
-#: What a run directory was recognised by; said where none was found.
-SIGNS = f"{METRICS}, {JOB}, {', '.join(CONFIGS)}, {EVALUATION}/, a log of verl's file logger or tensorboard events"
 # Directories of a run that hold much and no run.
 _NOT_ENTERED = {"checkpoints", "rollouts", "strategy", "validation", "hydra", EVALUATION, "__pycache__"}
 _SAMPLES = (".jsonl", ".parquet")
+_VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
 
 
-def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """Run directories, each once, in the order given; a directory that holds runs stands for all of them, sorted.
+class ReportError(ValueError):
+    """A report that cannot be written at all; the message names the path, what is missing and the fix."""
 
-    A file is taken for a log of verl's ``file`` logger (where several runs log into one directory).
+
+@dataclass(frozen=True)
+class Config:
+    """What Hydra left of a run, None where it is not known."""
+
+    path: Path | None = None
+    settings: Settings | None = None
+    overrides: list[str] | None = None
+    #: The directory it was started in.
+    cwd: Path | None = None
+    #: Why the file cannot be read.
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """Where a run's metrics are: files of verl's ``file`` logger, the later after the earlier, or tensorboard's."""
+
+    paths: tuple[Path, ...]
+    #: Whether it is outside of the run's directory, where another run may have written it.
+    outside: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is called in the report."""
+        if self.outside:
+            return ", ".join(map(str, self.paths))
+        return "tensorboard" if self.paths[0].is_dir() else self.paths[-1].name
+
+
+def find_runs(paths: Sequence[Path]) -> dict[Path, str]:
+    """Run directories with their names, each once, in the order given; one that holds runs stands for all of them.
+
+    A file is taken for a log of verl's ``file`` logger (where several runs log into one directory). Names are the last
+    parts of the paths, as few as tell them apart.
 
     Raises:
         ReportError: for a path that is not there, or holds no run.
     """
-    found: dict[Path, None] = {}
-    for path in paths:
-        here = _runs_in(path)
-        if not here:
-            raise ReportError(
-                f"{path} holds no run, and neither do the directories in it: there is no {SIGNS}. "
-                "Give a run's directory, or a sweep's."
-            )
-        found.update(dict.fromkeys(run.resolve() for run in here))
-    return list(found)
+    found = list(dict.fromkeys(run.resolve() for path in paths for run in _runs_in(path)))
+    names = shortest_endings([path.parts for path in found])
+    return {path: "/".join(name) for path, name in zip(found, names, strict=True)}
 
 
-def file_logs(directory: Path) -> list[Path]:
-    """Logs of verl's ``file`` logger under other names than ours, here or one directory below (``project/name``)."""
-    files = sorted({*directory.glob("*.jsonl"), *directory.glob("*/*.jsonl")})
-    return [
-        file
-        for file in files
-        if file.name not in (METRICS, EARLIER) and file.parent.name not in _NOT_ENTERED and is_file_log(file)
-    ]
+def read_config(directory: Path) -> Config:
+    """A run's config, as far as it is there."""
+    path = next((path for name in CONFIGS if (path := directory / name).is_file()), None)
+    if path is None:
+        return Config()
+    settings, problem = None, ""
+    try:
+        settings = read_settings(path, directory)
+    except ValueError as error:
+        problem = str(error)
+    overrides, hydra = _yaml(path.with_name("overrides.yaml")), _yaml(path.with_name("hydra.yaml"))
+    try:
+        cwd = Path(hydra["hydra"]["runtime"]["cwd"])
+    except (KeyError, TypeError):
+        cwd = None
+    return Config(path, settings, [str(o) for o in overrides] if isinstance(overrides, list) else None, cwd, problem)
 
 
-def event_directories(directory: Path) -> list[Path]:
-    """Directories, this one or below, that hold tensorboard's event files."""
-    return sorted({file.parent for file in directory.rglob(EVENTS) if file.is_file()})
+def find_log(directory: Path, config: Config) -> LogSource | None:
+    """The log of a run: in its directory, or where its config made verl's loggers write; a file before tensorboard's.
 
-
-def config_file(directory: Path) -> Path | None:
-    """The composed config, where there is one."""
-    return next((path for name in CONFIGS if (path := directory / name).is_file()), None)
+    Raises:
+        ReportError: if the directory has several logs of verl's ``file`` logger.
+    """
+    if directory.is_file():
+        return LogSource((directory,))
+    own = tuple(path for name in (EARLIER, METRICS) if (path := directory / name).is_file())
+    logs = own or tuple(_file_logs(directory))
+    if not own and len(logs) > 1:
+        names = ", ".join(str(log.relative_to(directory)) for log in logs)
+        raise ReportError(
+            f"{directory} has {len(logs)} logs of verl's file logger ({names}): give the file of each run."
+        )
+    if logs or (logs := _event_directories(directory)):
+        return LogSource(logs)
+    return _outside(config)
 
 
 def evaluation_files(directory: Path) -> list[Path]:
     """``evaluation/graded.*`` where it is there, else all tables in ``evaluation/``."""
-    graded = [path for suffix in _SAMPLES if (path := directory / EVALUATION / f"graded{suffix}").is_file()]
-    if graded:
-        return graded[:1]
     folder = directory / EVALUATION
-    return sorted(path for path in folder.glob("*") if path.suffix in _SAMPLES) if folder.is_dir() else []
+    files = sorted(path for path in folder.glob("*") if path.suffix in _SAMPLES) if folder.is_dir() else []
+    return [path for path in files if path.stem == "graded"][:1] or files
 
 
 def step_files(directory: Path, setting: Any, name: str, cwd: Path | None) -> dict[int, Path]:
@@ -84,29 +128,10 @@ def step_files(directory: Path, setting: Any, name: str, cwd: Path | None) -> di
         path = Path(str(setting)).expanduser()
         candidates = [(cwd or directory) / path, directory / path.name, *candidates]
     for candidate in candidates:
-        if candidate.is_dir():
-            files = {int(file.stem): file for file in candidate.glob("*.jsonl") if file.stem.isdecimal()}
-            if files:
-                return dict(sorted(files.items()))
+        files = {int(file.stem): file for file in candidate.glob("*.jsonl") if file.stem.isdecimal()}
+        if files:
+            return dict(sorted(files.items()))
     return {}
-
-
-def unique_names(directories: Sequence[Path]) -> list[str]:
-    """Each path by its last parts, as few as tell it from the others."""
-    names = []
-    for own in directories:
-        count = 1
-        others = [other for other in directories if other != own]
-        while count < len(own.parts) and any(other.parts[-count:] == own.parts[-count:] for other in others):
-            count += 1
-        names.append("/".join(own.parts[-count:]))
-    return names
-
-
-def started_in(hydra: Mapping[str, Any] | None) -> Path | None:
-    """The working directory of a run, from its ``hydra.yaml``."""
-    cwd = (((hydra or {}).get("hydra") or {}).get("runtime") or {}).get("cwd")
-    return Path(cwd) if isinstance(cwd, str) else None
 
 
 def _runs_in(path: Path) -> list[Path]:
@@ -126,7 +151,14 @@ def _runs_in(path: Path) -> list[Path]:
             names.clear()
         names[:] = sorted(name for name in names if name not in _NOT_ENTERED and not name.startswith("."))
     # `project/name.jsonl`, as verl's logger has it: each file is a run.
-    return [*runs, *(file for file in file_logs(path) if not any(file.is_relative_to(run) for run in runs))]
+    runs += [file for file in _file_logs(path) if not any(file.is_relative_to(run) for run in runs)]
+    if not runs:
+        signs = f"{METRICS}, {JOB}, {', '.join(CONFIGS)}, {EVALUATION}/, a log of verl's file logger"
+        raise ReportError(
+            f"{path} holds no run, and neither do the directories in it: there is no {signs} or tensorboard events. "
+            "Give a run's directory, or a sweep's."
+        )
+    return runs
 
 
 def _is_run(directory: Path) -> bool:
@@ -134,5 +166,51 @@ def _is_run(directory: Path) -> bool:
         any((directory / name).is_file() for name in (METRICS, EARLIER, JOB, *CONFIGS))
         or bool(evaluation_files(directory))
         or any(directory.glob(EVENTS))
-        or len([file for file in directory.glob("*.jsonl") if is_file_log(file)]) == 1
+        or sum(map(is_file_log, directory.glob("*.jsonl"))) == 1
     )
+
+
+def _file_logs(directory: Path) -> list[Path]:
+    """Logs of verl's ``file`` logger under its own names, here or one directory below (``project/name``)."""
+    files = sorted({*directory.glob("*.jsonl"), *directory.glob("*/*.jsonl")})
+    return [
+        f for f in files if f.name not in (METRICS, EARLIER) and f.parent.name not in _NOT_ENTERED and is_file_log(f)
+    ]
+
+
+def _event_directories(directory: Path) -> tuple[Path, ...]:
+    """Directories, this one or below, that hold tensorboard's event files."""
+    return tuple(sorted({file.parent for file in directory.rglob(EVENTS) if file.is_file()}))
+
+
+def _outside(config: Config) -> LogSource | None:
+    """Where the config made a logger write; a log that is older than the config's file is another run's."""
+    if config.settings is None or config.path is None:
+        return None
+    started = config.path.stat().st_mtime
+    path = _place(config, "VERL_FILE_LOGGER_PATH", "{}.jsonl")
+    if path and path.is_file() and is_file_log(path) and path.stat().st_mtime >= started:
+        return LogSource((path,), outside=True)
+    path = _place(config, "TENSORBOARD_DIR", "tensorboard_log/{}")
+    events = _event_directories(path) if path else ()
+    if any(file.stat().st_mtime >= started for place in events for file in place.iterdir()):
+        return LogSource(events, outside=True)
+    return None
+
+
+def _place(config: Config, variable: str, default: str) -> Path | None:
+    """Where a logger writes: as its variable says, else by project and name in the working directory."""
+    get = config.settings.get  # type: ignore[union-attr]
+    if named := get(_VARIABLES + variable):
+        return (config.cwd or Path()) / str(named)
+    project, name = get("trainer.project_name"), get("trainer.experiment_name")
+    return config.cwd / default.format(f"{project}/{name}") if config.cwd and project and name else None
+
+
+def _yaml(path: Path) -> Any:
+    from yaml import YAMLError, safe_load
+
+    try:
+        return safe_load(path.read_text("utf-8"))
+    except (OSError, YAMLError, ValueError):
+        return None

@@ -12,7 +12,6 @@ SHUFFLE = f"{SUBGROUP}.shuffle_offsets"
 STRATEGY = f"{SUBGROUP}.strategy."
 MANAGER = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
 MODEL = "actor_rollout_ref.model.path"
-_DEFAULTS = subgroup_defaults()
 # Last parts of a path that name no model: it is their parent that does.
 _PLAIN_NAMES = {"model", "huggingface", "hf", "actor"}
 
@@ -103,9 +102,8 @@ def _variants(settings: Settings) -> list[str]:
     parts = []
     if settings.get(SHUFFLE, False):
         parts.append("+ shuffle")
-    temperature = settings.get(f"{STRATEGY}temperature", _DEFAULTS[f"{STRATEGY}temperature"])
-    if temperature != _DEFAULTS[f"{STRATEGY}temperature"]:
-        parts.append(f"+ T={shown(temperature)}")
-    if settings.get(f"{STRATEGY}selection", "diverse") != "diverse":
-        parts.append(f"+ {settings.get(f'{STRATEGY}selection')}")
+    for key, text in ((f"{STRATEGY}temperature", "+ T={}"), (f"{STRATEGY}selection", "+ {}")):
+        default = subgroup_defaults()[key]
+        if (value := settings.get(key, default)) != default:
+            parts.append(text.format(shown(value)))
     return parts

@@ -1,85 +1,90 @@
-"""Load a run directory: whatever of it is there, and what is not."""
+"""Load runs: whatever of a run is there, and what is not."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from subgroup_offset.launch import LoggedStep
-from subgroup_offset.reports.differences import Configured
 from subgroup_offset.reports.locate import (
     EVALUATION,
     JOB,
-    config_file,
+    Config,
+    LogSource,
+    ReportError,
     evaluation_files,
+    find_log,
     find_runs,
-    started_in,
+    read_config,
     step_files,
-    unique_names,
 )
-from subgroup_offset.reports.log_source import LogSource, find_log
 from subgroup_offset.reports.methods import MODEL, Method, method_of, model_name
-from subgroup_offset.reports.missing import Missing, ReportError
-from subgroup_offset.reports.settings import STRATEGY_DIR, Settings, read_settings
-from subgroup_offset.reports.steps import StepLog
+from subgroup_offset.reports.settings import STRATEGY_DIR, Settings
+from subgroup_offset.reports.steps import read_log
 
 _LOG_HEAD = 16 * 2**20  #: Bytes of log.txt in which the number of steps is looked for; verl says it at the start.
+_IF_RUNNING = "Nothing, if the run is still going; else see its log."
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """A run as far as it can be read."""
 
     name: str
     directory: Path
-    settings: Settings | None
-    overrides: list[str] | None
+    config: Config
     method: Method
-    steps: Sequence[LoggedStep]
     #: Where the steps come from.
     log: LogSource | None
-    #: ``finished``, ``running``, ``failed``, ``pending``, or what the steps suggest.
-    state: str
-    total_steps: int | None
+    #: What was logged: a row a step, a column a metric, NaN where it was not logged.
+    steps: pd.DataFrame
     evaluation: list[Path]
     #: Records of the strategy stage and dumps of the rollouts, by step.
     strategy_files: dict[int, Path]
     rollout_files: dict[int, Path]
-    #: Its place among the runs given.
-    order: int = 0
-    missing: list[Missing] = field(default_factory=list)
+    #: ``finished``, ``running``, ``failed``, ``pending``, or what the steps suggest.
+    state: str = ""
+    total_steps: int | None = None
+    #: What could not be found or used, and what would produce it.
+    missing: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def last_step(self) -> int | None:
-        """The last logged step."""
-        return self.steps[-1].step if self.steps else None
+    def settings(self) -> Settings | None:
+        """Its config."""
+        return self.config.settings
+
+    @property
+    def title(self) -> str:
+        """Method and name."""
+        return f"{self.method.label} ({self.name})"
 
     @property
     def model(self) -> str:
         """The model's path or name; empty without a config."""
-        return str(self.settings.get(MODEL, "")) if self.settings else ""
+        return str(self.setting(MODEL, ""))
 
     @property
     def model_name(self) -> str:
         """The model in a heading."""
         return model_name(self.model) if self.model else "model not known"
 
-    @property
-    def configured(self) -> Configured | None:
-        """What its config is compared by."""
-        return Configured(self.settings, self.directory) if self.settings else None
+    def setting(self, key: str, default: Any = None) -> Any:
+        """A value of its config; the default where it has none."""
+        return self.settings.get(key, default) if self.settings else default
 
-    def series(self, key: str) -> list[tuple[int, float]]:
+    def series(self, key: str) -> pd.Series:
         """A metric over the steps that have it."""
-        return [(s.step, s.metrics[key]) for s in self.steps if key in s.metrics]
+        return self.steps[key].dropna() if key in self.steps else pd.Series(dtype=float)
 
     def lacks(self, what: str, fix: str) -> None:
         """Note that something is missing."""
-        self.missing.append(Missing(self.name, what, fix))
+        self.missing.append((what, fix))
 
 
 def load_runs(paths: Sequence[Path]) -> list[Run]:
@@ -88,12 +93,9 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
     Raises:
         ReportError: for a path without a run, or where none of the runs has steps or an evaluation.
     """
-    directories = find_runs(paths)
-    runs = [load_run(path, name) for path, name in zip(directories, unique_names(directories), strict=True)]
-    for order, run in enumerate(runs):
-        run.order = order
+    runs = [_load(directory, name) for directory, name in find_runs(paths).items()]
     _refuse_shared_logs(runs)
-    if not any(run.steps or run.evaluation for run in runs):
+    if not any(len(run.steps) or run.evaluation for run in runs):
         raise ReportError(
             f"{', '.join(map(str, paths))}: {len(runs)} runs, none of which has logged a step or been evaluated. Add "
             "file (or tensorboard) to trainer.logger, and wait for the first step."
@@ -101,103 +103,85 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def _refuse_shared_logs(runs: Sequence[Run]) -> None:
-    """A log outside of the runs' directories that several point to is of the last of them, or of none."""
-    sources = [run.log for run in runs if run.log is not None and run.log.outside]
-    for source in dict.fromkeys(sources):
-        sharing = [run for run in runs if run.log == source]
-        if len(sharing) > 1:
-            for other in sharing:
-                other.lacks(
-                    f"A log of its own: {source.name} is where {len(sharing)} of the runs were to write.",
-                    "A VERL_FILE_LOGGER_PATH, or trainer.experiment_name, of its own for each run.",
-                )
-                other.steps, other.log = (), None
+def as_table(steps: Iterable[LoggedStep]) -> pd.DataFrame:
+    """A row a step, a column a metric."""
+    return pd.DataFrame.from_dict({s.step: s.metrics for s in steps}, orient="index", dtype=float).sort_index()
 
 
-def load_run(directory: Path, name: str) -> Run:
-    """One run; see :func:`~subgroup_offset.reports.locate.find_runs` for what its directory may hold."""
-    problems: list[tuple[str, str]] = []
-    settings, overrides, cwd = read_config(directory, problems)
-    source = find_log(directory, settings, cwd, config_file(directory))
-    log = source.read() if source else StepLog(())
-    problems += [(f"{problem}.", "Nothing, if the run is still going; else see its log.") for problem in log.problems]
-    state, total = _state(directory, settings, log, problems)
+def missing_table(runs: Sequence[Run]) -> pd.DataFrame:
+    """A row for each thing that is missing, in the order in which they first appear: ``what``, ``runs``, ``fix``."""
+    rows = dict.fromkeys((what, fix, run.name) for run in runs for what, fix in run.missing)
+    frame = pd.DataFrame(list(rows), columns=["what", "fix", "runs"])
+    grouped = frame.groupby(["what", "fix"], sort=False)["runs"].agg(list).reset_index()
+    everybody = len(runs) if len(runs) > 1 else -1
+    grouped["runs"] = ["all" if len(names) == everybody else ", ".join(names) for names in grouped["runs"]]
+    return grouped[["what", "runs", "fix"]]
+
+
+def _load(directory: Path, name: str) -> Run:
+    config = read_config(directory)
+    source = find_log(directory, config)
+    steps, problems = read_log(source.paths) if source else ([], [])
+    settings = config.settings
+
+    def files(key: str, folder: str) -> dict[int, Path]:
+        return step_files(directory, settings and settings.get(key), folder, config.cwd)
+
     run = Run(
         name=name,
         directory=directory,
-        settings=settings,
-        overrides=overrides,
+        config=config,
         method=method_of(settings, name),
-        steps=log.steps,
         log=source,
-        state=state,
-        total_steps=total,
+        steps=as_table(steps),
         evaluation=evaluation_files(directory),
-        strategy_files=step_files(directory, settings and settings.get(STRATEGY_DIR), "strategy", cwd),
-        rollout_files=step_files(directory, settings and settings.get("trainer.rollout_data_dir"), "rollouts", cwd),
+        strategy_files=files(STRATEGY_DIR, "strategy"),
+        rollout_files=files("trainer.rollout_data_dir", "rollouts"),
     )
-    for what, fix in problems:
-        run.lacks(what, fix)
+    if config.problem:
+        run.lacks(f"Config: {config.problem}.", "Mend the file, or give the run's own copy.")
+    for problem in problems:
+        run.lacks(f"{problem}.", _IF_RUNNING)
+    run.state, run.total_steps = _state(run)
     _note_missing(run)
     return run
 
 
-def read_config(
-    directory: Path, problems: list[tuple[str, str]]
-) -> tuple[Settings | None, list[str] | None, Path | None]:
-    """A run's settings, its overrides and the directory it was started in, each None where it is not known.
-
-    Args:
-        directory: of the run, or its log.
-        problems: what is wrong with the config, and the fix, is added here.
-    """
-    path = config_file(directory)
-    if path is None:
-        return None, None, None
-    try:
-        settings = read_settings(path)
-    except ValueError as error:
-        problems.append((f"Config: {error}.", "Mend the file, or give the run's own copy."))
-        settings = None
-    overrides = _yaml(path.with_name("overrides.yaml"))
-    cwd = started_in(_yaml(path.with_name("hydra.yaml")))
-    return settings, [str(o) for o in overrides] if isinstance(overrides, list) else None, cwd
+def _refuse_shared_logs(runs: Sequence[Run]) -> None:
+    """A log outside of the runs' directories that several point to is of the last of them, or of none."""
+    sharing: dict[LogSource, list[Run]] = {}
+    for run in runs:
+        if run.log is not None and run.log.outside:
+            sharing.setdefault(run.log, []).append(run)
+    for source, others in sharing.items():
+        for run in others if len(others) > 1 else ():
+            run.lacks(
+                f"A log of its own: {source.name} is where {len(others)} of the runs were to write.",
+                "A VERL_FILE_LOGGER_PATH, or trainer.experiment_name, of its own for each run.",
+            )
+            run.steps, run.log = as_table([]), None
 
 
-def _yaml(path: Path) -> Any:
-    from omegaconf import OmegaConf
-    from yaml import YAMLError
-
-    try:
-        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    except (OSError, YAMLError, ValueError):
-        return None
-
-
-def _state(
-    directory: Path, settings: Settings | None, log: StepLog, problems: list[tuple[str, str]]
-) -> tuple[str, int | None]:
+def _state(run: Run) -> tuple[str, int | None]:
     """The state and the number of steps there are to be, from the sweep's record, the config and the log."""
-    record = _job_record(directory / JOB, problems)
-    total = record.get("total_steps") or (settings and settings.get("trainer.total_training_steps"))
-    total = total if isinstance(total, int) else _announced(directory / "log.txt")
-    last = log.steps[-1].step if log.steps else 0
+    record = _job_record(run)
+    total = record.get("total_steps") or run.setting("trainer.total_training_steps")
+    total = total if isinstance(total, int) else _announced(run.directory / "log.txt")
     if "state" in record:
         return str(record["state"]), total
-    if total is not None and last >= total:
-        return "finished", total
-    return ("in progress, or ended early" if log.steps else "not started, or not logged"), total
+    if not len(run.steps):
+        return "not started, or not logged", total
+    return ("finished" if total is not None and run.steps.index[-1] >= total else "in progress, or ended early"), total
 
 
-def _job_record(path: Path, problems: list[tuple[str, str]]) -> dict[str, Any]:
+def _job_record(run: Run) -> dict[str, Any]:
     """What a sweep wrote about its job, of whatever version; empty where there is nothing or nothing readable."""
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = json.loads((run.directory / JOB).read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except ValueError as error:
-        problems.append((f"A readable {JOB} ({error}).", "The sweep, started again."))
+        run.lacks(f"A readable {JOB} ({error}).", "The sweep, started again.")
         return {}
     return record if isinstance(record, dict) else {}
 
@@ -206,12 +190,12 @@ def _announced(log: Path) -> int | None:
     if not log.is_file():
         return None
     with log.open("rb") as file:
-        said = re.findall(rb"Total training steps: (\d+)", file.read(_LOG_HEAD))
-    return int(said[-1]) if said else None
+        found = re.findall(rb"Total training steps: (\d+)", file.read(_LOG_HEAD))
+    return int(found[-1]) if found else None
 
 
 def _note_missing(run: Run) -> None:
-    if not run.steps:
+    if not len(run.steps):
         run.lacks(
             "Logged steps.", "trainer.logger with file (or tensorboard); verl writes the first record after step 1."
         )

@@ -1,183 +1,140 @@
-"""Scores of a run: of its evaluation, or verl's own validation."""
+"""Scores of runs: of their evaluations, or verl's own validation."""
 
 from __future__ import annotations
 
-import math
+import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 
 from subgroup_offset.evaluation.samples import OVERALL, Replicas, SamplesError, complete_replicas, read_samples
+from subgroup_offset.evaluation.settings import FILE_NAME
 from subgroup_offset.evaluation.summary import summary_table
-from subgroup_offset.reports.groups import Group
+from subgroup_offset.reports.groups import Group, ModelRuns
+from subgroup_offset.reports.locate import EVALUATION
 from subgroup_offset.reports.runs import Run
+from subgroup_offset.reports.settings import Difference, Settings, differences
+from subgroup_offset.text import flat
 
 # `val-core/<data source>/<variable>/<metric>`; the source may hold slashes.
 _VALIDATION = re.compile(r"val-core/(?P<source>.+)/(?P<variable>[^/]+)/(?P<metric>mean@\d+|(?:maj|best)@\d+/mean)")
-
-
-@dataclass(frozen=True, order=True)
-class Column:
-    """What a score is of."""
-
-    benchmark: str
-    metric: str
-    #: Shown in percent with one decimal; otherwise (rewards) as it is, with three.
-    percent: bool = True
-
-    def rounded(self, value: float) -> float:
-        """As it is shown: what arrows and ranks compare."""
-        return round(100 * value, 1) if self.percent else round(value, 3)
-
-    def text(self, value: float) -> str:
-        """As it is shown."""
-        return f"{self.rounded(value):.1f}" if self.percent else f"{self.rounded(value):.3f}"
-
-    def text_of_error(self, value: float) -> str:
-        """A distance in the unit of the value."""
-        return f"±{100 * value:.1f}" if self.percent else f"±{value:.3f}"
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The scores of one run."""
-
-    values: dict[Column, float]
-    #: Of an evaluation: what they come from, and :func:`summary_table` of it.
-    replicas: Replicas | None = None
-    summary: pd.DataFrame | None = None
-    #: Of a validation: the step.
-    step: int | None = None
-
-
-@dataclass(frozen=True)
-class Pooled:
-    """A score over the seeds of a group."""
-
-    mean: float
-    #: Standard error of the mean over seeds; None with one.
-    error: float | None
-    seeds: int
+_ONE_TABLE = "One table of graded samples, evaluation/graded.jsonl; it alone is read where it is there."
+Column = tuple[str, str]  #: benchmark and metric
 
 
 @dataclass
-class ScoreBook:
-    """The scores of all runs that have some, of one kind."""
+class Scores:
+    """Scores of one kind, in the unit in which they are shown: see :func:`digits`."""
 
     #: ``evaluation`` or ``validation``.
     kind: str
-    by_run: dict[str, Scores] = field(default_factory=dict)
+    #: A row a run that has some, a column a benchmark and metric.
+    values: pd.DataFrame
+    #: Of validations: the step of each run's.
+    steps: dict[str, int] = field(default_factory=dict)
+    #: Of evaluations: what each run's come from, and :func:`summary_table` of it.
+    replicas: dict[str, Replicas] = field(default_factory=dict)
+    summaries: dict[str, pd.DataFrame] = field(default_factory=dict)
 
-    def of(self, run: Run) -> Scores | None:
-        """A run's, or None."""
-        return self.by_run.get(run.name)
+    def of(self, runs: Sequence[Run]) -> pd.DataFrame:
+        """Those of some runs without empty columns: benchmarks sorted, their mean last, pass@1 before pass@16."""
+        found = self.values.loc[[run.name for run in runs if run.name in self.values.index]].dropna(axis=1, how="all")
+        return found[sorted(found.columns, key=_place)]
 
-    def columns(self, runs: Iterable[Run]) -> list[Column]:
-        """All columns of these runs, benchmarks sorted, the mean over them last, pass@1 before pass@16."""
-        found = {column for run in runs if (scores := self.of(run)) for column in scores.values}
-        return sorted(found, key=_place)
-
-    def pooled(self, group: Group, column: Column) -> Pooled | None:
-        """The mean over the runs of a group that have this score."""
-        values = [scores.values[column] for run in group.runs if (scores := self.of(run)) and column in scores.values]
-        if not values:
-            return None
-        error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-        return Pooled(float(np.mean(values)), error, len(values))
+    def pooled(self, groups: Sequence[Group]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """Mean, standard error of it and number of values over the runs of each group, a row a group."""
+        place = {run.name: i for i, group in enumerate(groups) for run in group.runs}
+        found = self.of([run for group in groups for run in group.runs])
+        by_group = found.groupby(pd.Index([place[name] for name in found.index], dtype=int))
+        means, errors, counts = (
+            frame.reindex(range(len(groups))) for frame in (by_group.mean(), by_group.sem(), by_group.count())
+        )
+        return means.round({column: digits(column[1]) for column in means}), errors, counts
 
 
-def evaluations(runs: Sequence[Run]) -> ScoreBook:
+def digits(metric: str) -> int:
+    """Decimals: shares of right answers are percentages with one, anything else (rewards) is as it is, with three."""
+    return 1 if metric.startswith(("pass@", "acc ")) else 3
+
+
+def evaluations(models: Sequence[ModelRuns]) -> Scores:
     """The evaluations of all runs that have one; what cannot be used is noted as missing.
 
-    The mean over benchmarks is there for runs with all benchmarks that any of these runs has, if there are several.
+    The mean over benchmarks is there for runs with all benchmarks that any run of the model has, if there are several.
     """
-    book = ScoreBook("evaluation")
-    for run in runs:
-        if run.evaluation and (scores := _evaluation(run)) is not None:
-            book.by_run[run.name] = scores
-    if book.by_run:
-        _without_partial_means(book, runs)
-    return book
+    scores = Scores("evaluation", pd.DataFrame())
+    rows: dict[str, pd.Series] = {}
+    for model in models:
+        for run in model.runs:
+            if (replicas := _replicas(run)) is not None:
+                scores.replicas[run.name] = replicas
+                scores.summaries[run.name] = summary_table(replicas)
+        _drop_partial_means(scores.summaries, model.runs)
+    for name, summary in scores.summaries.items():
+        rows[name] = 100 * summary.set_index(["benchmark", "metric"])["value"].dropna()
+    return Scores("evaluation", _frame(rows), {}, scores.replicas, scores.summaries)
 
 
-def validations(runs: Sequence[Run]) -> ScoreBook:
+def validations(models: Sequence[ModelRuns]) -> Scores:
     """The last validation that verl logged for each run."""
-    book = ScoreBook("validation")
-    for run in runs:
-        history = validation_history(run)
-        if history:
-            step, values = history[-1]
-            book.by_run[run.name] = Scores(values, step=step)
-    return book
+    histories = {run.name: history for model in models for run in model.runs if len(history := validations_of(run))}
+    last = {name: history.iloc[-1].dropna() for name, history in histories.items()}
+    return Scores("validation", _frame(last), {name: int(history.index[-1]) for name, history in histories.items()})
 
 
-def validation_history(run: Run) -> list[tuple[int, dict[Column, float]]]:
-    """verl's ``val-core`` metrics of each step that has some.
+def validations_of(run: Run) -> pd.DataFrame:
+    """verl's ``val-core`` metrics: a row for each step that has some, a column a benchmark and metric.
 
-    ``acc`` is in percent, any other variable (``reward``) as it is. ``best@N`` is verl's bootstrap of the best of N
-    drawn with replacement, which is not pass@N (see :mod:`subgroup_offset.evaluation.passk`).
+    ``best@N`` is verl's bootstrap of the best of N drawn with replacement, which is not pass@N (see
+    :mod:`subgroup_offset.evaluation.passk`).
     """
-    history = []
-    for logged in run.steps:
-        values = {}
-        for key, value in logged.metrics.items():
-            if match := _VALIDATION.fullmatch(key):
-                metric = f"{match['variable']} {match['metric'].removesuffix('/mean')}"
-                values[Column(match["source"], metric, match["variable"] == "acc")] = value
-        if values:
-            history.append((logged.step, values))
-    return history
+    found = {}
+    for key in run.steps:
+        if match := _VALIDATION.fullmatch(key):
+            metric = f"{match['variable']} {match['metric'].removesuffix('/mean')}"
+            found[match["source"], metric] = run.steps[key] * (100 if digits(metric) == 1 else 1)
+    return pd.DataFrame(found, index=run.steps.index).dropna(how="all")
 
 
-def _evaluation(run: Run) -> Scores | None:
-    fix = "One table of graded samples, evaluation/graded.jsonl; it alone is read where it is there."
+def evaluation_differences(runs: Sequence[Run]) -> tuple[list[Run], list[Difference]]:
+    """The runs whose evaluation has a record, and in what these differ, paths inside of the runs aside."""
+    found = [(run, settings) for run in runs if (settings := _evaluation_settings(run)) is not None]
+    compared = differences([settings for _, settings in found])
+    return [run for run, _ in found], [difference for difference in compared if difference.kind != "output"]
+
+
+def _evaluation_settings(run: Run) -> Settings | None:
+    """What a run's evaluation is samples of; None where there is no record of it, or none to read.
+
+    Without the sizes and times of the checkpoint's files: what was evaluated differs between runs, not how.
+    """
+    if not run.evaluation:
+        return None
+    try:
+        record = json.loads((run.directory / EVALUATION / FILE_NAME).read_text("utf-8"))
+        values = {key: value for key, value in flat(record["settings"]) if not key.startswith("files.")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Settings(values, values, run.directory)
+
+
+def _replicas(run: Run) -> Replicas | None:
     frames = []
     for path in run.evaluation:
         try:
             frames.append(read_samples(path))
         except (OSError, ValueError) as error:
-            run.lacks(f"A usable evaluation in {path.name}: {error}", fix)
+            run.lacks(f"A usable evaluation in {path.name}: {error}", _ONE_TABLE)
     if not frames:
         return None
     try:
         # Benchmarks may have a file each; a sample that two files hold is refused as a repetition.
         replicas = complete_replicas(pd.concat(frames, ignore_index=True))
     except SamplesError as error:
-        run.lacks(f"A usable evaluation in {', '.join(path.name for path in run.evaluation)}: {error}", fix)
+        run.lacks(f"A usable evaluation in {', '.join(path.name for path in run.evaluation)}: {error}", _ONE_TABLE)
         return None
-    _note_incomplete(run, replicas)
-    summary = summary_table(replicas)
-    values = {Column(row.benchmark, row.metric): row.value for row in summary.itertuples() if not math.isnan(row.value)}
-    return Scores(values, replicas, summary)
-
-
-def _without_partial_means(book: ScoreBook, runs: Sequence[Run]) -> None:
-    """Take the mean over benchmarks away where there is one benchmark, and from runs that do not have them all."""
-    have = {run.name: _benchmarks(scores) for run in runs if (scores := book.of(run))}
-    everything = set().union(*have.values())
-    for run in runs:
-        if run.name not in have:
-            continue
-        scores = book.by_run[run.name]
-        absent = sorted(everything - have[run.name])
-        if absent:
-            run.lacks(
-                f"Benchmarks {', '.join(absent)} of the evaluation, and so the mean over benchmarks.", "The rest."
-            )
-        if absent or len(everything) == 1:
-            values = {column: value for column, value in scores.values.items() if column.benchmark != OVERALL}
-            summary = scores.summary[scores.summary["benchmark"] != OVERALL]
-            book.by_run[run.name] = replace(scores, values=values, summary=summary)
-
-
-def _benchmarks(scores: Scores) -> set[str]:
-    return {column.benchmark for column in scores.values} - {OVERALL}
-
-
-def _note_incomplete(run: Run, replicas: Replicas) -> None:
     counts = replicas.counts.sum()
     if counts["missing_replicas"] or counts["missing_problems"]:
         run.lacks(
@@ -190,14 +147,33 @@ def _note_incomplete(run: Run, replicas: Replicas) -> None:
             f"Verdicts of {counts['ungraded']} of {counts['samples']} samples, which count as wrong.",
             "Grade them again with a longer --time-limit.",
         )
+    return replicas
+
+
+def _drop_partial_means(summaries: dict[str, pd.DataFrame], runs: Sequence[Run]) -> None:
+    """Take the mean over benchmarks away where there is one benchmark, and from runs that do not have them all."""
+    have = {run: _benchmarks(summaries[run.name]) for run in runs if run.name in summaries}
+    everything = set().union(*have.values())
+    for run, benchmarks in have.items():
+        if absent := sorted(everything - benchmarks):
+            names = ", ".join(absent)
+            run.lacks(f"Benchmarks {names} of the evaluation, and so the mean over benchmarks.", "The rest.")
+        if absent or len(everything) == 1:
+            summary = summaries[run.name]
+            summaries[run.name] = summary[summary["benchmark"] != OVERALL]
+
+
+def _benchmarks(summary: pd.DataFrame) -> set[str]:
+    return set(summary["benchmark"][summary["value"].notna()]) - {OVERALL}
+
+
+def _frame(rows: dict[str, pd.Series]) -> pd.DataFrame:
+    frame = pd.DataFrame.from_dict({name: dict(row) for name, row in rows.items()}, orient="index", dtype=float)
+    frame.columns = pd.MultiIndex.from_tuples(list(frame.columns), names=["benchmark", "metric"])
+    return frame
 
 
 def _place(column: Column) -> tuple:
-    digits = re.search(r"\d+", column.metric)
-    return (
-        column.benchmark == OVERALL,
-        column.benchmark,
-        "best" in column.metric,
-        int(digits[0]) if digits else 0,
-        column.metric,
-    )
+    benchmark, metric = column
+    found = re.search(r"\d+", metric)
+    return benchmark == OVERALL, benchmark, "best" in metric, int(found[0]) if found else 0, metric

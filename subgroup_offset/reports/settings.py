@@ -1,15 +1,17 @@
-"""A run's composed config as flat settings: what each is, and where it comes from."""
+"""A run's composed config as flat settings: what each is, and in which of them runs differ, exactly."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from subgroup_offset.config import ESTIMATOR_NAME, SubgroupConfig
 from subgroup_offset.preflight.estimator import TAKEN_OVER, asks_for_a_method
+from subgroup_offset.text import flat
 
 #: Which settings say nothing about a training but where it puts things and what it is called.
 _OUTPUT = {
@@ -33,6 +35,7 @@ _OUTPUT = {
 _OUTPUT_VARIABLES = {"VERL_FILE_LOGGER_PATH", "VERL_FILE_LOGGER_ROOT", "TENSORBOARD_DIR"}
 SUBGROUP = "algorithm.subgroup"
 STRATEGY_DIR = f"{SUBGROUP}.strategy.data_dir"
+ABSENT = "(absent)"  #: In a difference: the config has no such key, which is not the same as null.
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Settings:
     values: Mapping[str, Any]
     #: As written, interpolations included.
     written: Mapping[str, Any]
+    #: The run's directory: a path inside of it is an output, whatever its key.
+    directory: Path = Path("/nowhere")
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key; the default where it is absent or null."""
@@ -50,7 +55,20 @@ class Settings:
         return default if value is None else value
 
 
-def read_settings(path: Path) -> Settings:
+@dataclass(frozen=True)
+class Difference:
+    """A key whose values differ."""
+
+    key: str
+    #: One for each run, as :func:`shown`; :data:`ABSENT` where its config has no such key.
+    values: tuple[str, ...]
+    #: ``setting``, ``seed`` or ``output`` (names and places of what a run writes).
+    kind: str
+    #: Written alike in all configs, as an interpolation: it follows from another difference.
+    derived: bool
+
+
+def read_settings(path: Path, directory: Path) -> Settings:
     """Read a composed config that Hydra wrote.
 
     The settings of ``algorithm.subgroup`` that are left out are filled in, for they count as their defaults.
@@ -67,83 +85,92 @@ def read_settings(path: Path) -> Settings:
         raise ValueError(f"{path.name} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(config, DictConfig):
         raise ValueError(f"{path.name} holds no settings")
-    values: dict[str, Any] = {}
-    written: dict[str, Any] = {}
-    for key, value, source in _leaves(config):
-        values[key], written[key] = value, source
+    leaves = list(_leaves(config))
+    values, written = {key: value for key, value, _ in leaves}, {key: text for key, _, text in leaves}
     if values.get("algorithm.adv_estimator") == ESTIMATOR_NAME or any(key.startswith(f"{SUBGROUP}.") for key in values):
-        for key, value in subgroup_defaults().items():
-            values.setdefault(key, value)
-            written.setdefault(key, value)
+        values, written = subgroup_defaults() | values, subgroup_defaults() | written
     # The start of a run does this to its config after Hydra has written the file.
     if values.get("algorithm.adv_estimator") == TAKEN_OVER and asks_for_a_method(config):
         values["algorithm.adv_estimator"] = ESTIMATOR_NAME
-    return Settings(values, written)
+    return Settings(values, written, directory)
 
 
+@cache
 def subgroup_defaults() -> dict[str, Any]:
     """The defaults of ``algorithm.subgroup`` by dotted key."""
-    top = asdict(SubgroupConfig())
-    strategy = top.pop("strategy")
-    return {f"{SUBGROUP}.{k}": v for k, v in top.items()} | {f"{SUBGROUP}.strategy.{k}": v for k, v in strategy.items()}
+    return dict(flat({"algorithm": {"subgroup": asdict(SubgroupConfig())}}))
 
 
 def kind(key: str) -> str:
-    """``seed``, ``output`` (names and places of what a run writes) or ``setting``."""
+    """``seed``, ``output`` or ``setting``."""
     last = key.rpartition(".")[2]
     if last == "seed" or last.endswith("_seed"):
         return "seed"
     return "output" if key in _OUTPUT or last in _OUTPUT_VARIABLES else "setting"
 
 
-def is_derived(written: Any) -> bool:
-    """Whether a value is taken from other settings."""
-    return isinstance(written, str) and "${" in written
+def differences(configs: Sequence[Settings]) -> list[Difference]:
+    """All keys, sorted, whose values are not equal in all configs.
+
+    Values are compared as resolved; 1 and 1.0 are equal, true and 1 are not.
+    """
+    found = []
+    for key in sorted({key for config in configs for key in config.values}):
+        values = [config.values.get(key, ABSENT) for config in configs]
+        if all(_same(value, values[0]) for value in values[1:]):
+            continue
+        written = [config.written.get(key, ABSENT) for config in configs]
+        derived = _interpolated(written[0]) and all(text == written[0] for text in written[1:])
+        own = all(_inside(value, config.directory) for value, config in zip(values, configs, strict=True))
+        texts = tuple(ABSENT if key not in c.values else shown(v) for c, v in zip(configs, values, strict=True))
+        found.append(Difference(key, texts, "output" if own else kind(key), derived))
+    return found
 
 
-def _leaves(config: Any, prefix: str = "", source: str | None = None) -> Iterator[tuple[str, Any, Any]]:
-    """Key, value and text of each leaf; ``source`` is the interpolation that led to this section, if one did."""
-    from omegaconf import DictConfig, OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    raw = OmegaConf.to_container(config, resolve=False)
-    for name in raw:
-        key, text = f"{prefix}{name}", source or raw[name]
-        try:
-            if is_derived(raw[name]) and "oc.env" in raw[name]:
-                value = raw[name]  # this machine's environment is not the run's
-            else:
-                value = "???" if OmegaConf.is_missing(config, name) else config[name]
-        except (OmegaConfBaseException, ValueError):
-            value = raw[name]
-        if isinstance(value, DictConfig) and len(value):
-            yield from _leaves(value, f"{key}.", text if is_derived(text) else None)
-        else:
-            yield key, _plain(value), text
-
-
-def _plain(value: Any) -> Any:
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    if not OmegaConf.is_config(value):
-        return value
-    try:
-        return OmegaConf.to_container(value, resolve=True)
-    except (OmegaConfBaseException, ValueError):
-        return OmegaConf.to_container(value, resolve=False)
+def differing(first: Settings, second: Settings) -> frozenset[str]:
+    """What makes two runs different trainings: neither seeds nor outputs, nor what follows from others."""
+    return frozenset(d.key for d in differences([first, second]) if d.kind == "setting" and not d.derived)
 
 
 def shown(value: Any) -> str:
     """A value as JSON, text without its quotes unless it would look like something else."""
-    if isinstance(value, str) and not _looks_otherwise(value):
+    if isinstance(value, str) and value and value == value.strip() and value != ABSENT and not _is_json(value):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _looks_otherwise(text: str) -> bool:
+def _leaves(config: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Key, value and text of each leaf; what an interpolation to a section leads to has the interpolation as text."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    for key, text in flat(OmegaConf.to_container(config, resolve=False)):
+        value = text
+        # This machine's environment is not the run's.
+        if _interpolated(text) and "oc.env" not in str(text):
+            try:
+                found = OmegaConf.select(config, key, throw_on_resolution_failure=True)
+                value = OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found
+            except (OmegaConfBaseException, ValueError):
+                value = text
+        yield from ((inner, leaf, text) for inner, leaf in flat({key: value}))
+
+
+def _interpolated(text: Any) -> bool:
+    return isinstance(text, str | list) and "${" in str(text)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+
+
+def _inside(value: Any, directory: Path) -> bool:
+    return isinstance(value, str) and (value == str(directory) or value.startswith(f"{directory}/"))
+
+
+def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except ValueError:
-        return text != text.strip() or not text
+        return False
     return True

@@ -1,82 +1,68 @@
 """The metrics that verl logged for a run, from its ``file`` logger or from tensorboard's event files.
 
-Nothing is made up for what cannot be read: it is left out, counted, and said in the problems that come with the steps.
+Nothing is made up for what cannot be read: it is left out, counted, and named in the problems that come with the steps.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from subgroup_offset.launch import LoggedStep, merge_steps
+from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
+from subgroup_offset.text import shortened
 
 EVENTS = "events.out.tfevents.*"
 METRICS, EARLIER = "metrics.jsonl", "metrics.earlier.jsonl"
-_SHOWN = 3
+KIND = "record of verl's file logger"
+Steps = tuple[list[LoggedStep], list[str]]  #: one record a step, in order, and what is wrong with the log, in words
 
 
-@dataclass(frozen=True)
-class StepLog:
-    """What a log holds: one record a step, in order, and what is wrong with it, in words."""
+def read_log(paths: Sequence[Path]) -> Steps:
+    """The steps of files of verl's ``file`` logger, each resumed by the next, or of directories of event files."""
+    if paths[0].is_dir():
+        return _read_tensorboard(paths)
+    steps: list[LoggedStep] = []
+    problems: list[str] = []
+    for path in paths:
+        found, wrong = _read_file_log(path)
+        steps, problems = merge_steps(steps, found), problems + wrong
+    return steps, problems
 
-    steps: tuple[LoggedStep, ...]
-    problems: tuple[str, ...] = ()
+
+def is_file_log(path: Path) -> bool:
+    """Whether the first line is a record of verl's ``file`` logger."""
+    try:
+        return next(read_lines(path, _record, KIND, None), None) is not None
+    except (OSError, RecordError):
+        return False
 
 
-def read_file_log(path: Path) -> StepLog:
-    """A file of verl's ``file`` logger, one ``{"step": ..., "data": {...}}`` a line, finished or still being written.
+def _read_file_log(path: Path) -> Steps:
+    """One ``{"step": ..., "data": {...}}`` a line, finished or still being written.
 
-    Lines that are no such record are left out and named; so is a half-written last line. Several records of one step
-    become one, the later one's values where they overlap. Values that are no finite number are left out.
+    Several records of one step become one, the later one's values where they overlap.
     """
     merged: dict[int, dict[str, Any]] = {}
-    problems, bad = [], []
-    with path.open("rb") as file:  # as bytes: a text file also breaks lines where JSON does not
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            record = _record(line)
-            if record is not None:
-                merged.setdefault(record[0], {}).update(record[1])
-            elif line.endswith(b"\n"):
-                bad.append(number)
-            else:
-                problems.append(f"{path.name}: its last line is half-written and was left out")
-    if bad:
-        lines = "line " + ", ".join(map(str, bad[:_SHOWN])) + (" and others" if len(bad) > _SHOWN else "")
-        problems.append(
-            f"{path.name}: {len(bad)} lines ({lines}) are no record of verl's file logger and were left out"
-        )
-    return _checked(merged, problems, path.name)
+    unusable = Unusable()
+    for step, data in read_lines(path, _record, KIND, unusable):
+        merged.setdefault(step, {}).update(data)
+    return _checked(merged, unusable, path.name)
 
 
-def read_resumed_log(directory: Path) -> StepLog:
-    """The steps of :class:`~subgroup_offset.launch.TrainingRun`'s directory, over as many starts as it took."""
-    parts = [read_file_log(path) for name in (EARLIER, METRICS) if (path := directory / name).is_file()]
-    steps: list[LoggedStep] = []
-    for part in parts:
-        steps = merge_steps(steps, part.steps)
-    return StepLog(tuple(steps), tuple(problem for part in parts for problem in part.problems))
-
-
-def read_tensorboard(directories: Iterable[Path]) -> StepLog:
-    """The scalars of tensorboard's event files, read with its ``EventAccumulator``.
+def _read_tensorboard(directories: Sequence[Path]) -> Steps:
+    """The scalars of tensorboard's event files; each directory holds those of one writer.
 
     verl's tags are the metrics' names. Values are 32-bit floats there. Where a resumed run logged a step again, the
     later value counts; what a crashed run logged after the step that it was resumed from is dropped by tensorboard.
-
-    Args:
-        directories: each holds the event files of one writer.
     """
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError:
-        return StepLog((), ("tensorboard's event files cannot be read: the package tensorboard is not installed",))
+        return [], ["tensorboard's event files cannot be read: the package tensorboard is not installed"]
     merged: dict[int, dict[str, Any]] = {}
     for directory in directories:
         accumulator = EventAccumulator(str(directory), size_guidance={"scalars": 0})  # 0: all of them
@@ -84,40 +70,28 @@ def read_tensorboard(directories: Iterable[Path]) -> StepLog:
         for tag in accumulator.Tags()["scalars"]:
             for event in accumulator.Scalars(tag):
                 merged.setdefault(event.step, {})[tag] = event.value
-    return _checked(merged, [], "tensorboard")
+    return _checked(merged, Unusable(), "tensorboard")
 
 
-def is_file_log(path: Path) -> bool:
-    """Whether the first line is a record of verl's ``file`` logger."""
-    try:
-        with path.open("rb") as file:
-            return _record(file.readline()) is not None
-    except OSError:
-        return False
+def _record(row: Mapping[str, Any], *_: Any) -> tuple[int, Mapping[str, Any]]:
+    step, data = row["step"], row["data"]
+    if not isinstance(step, int) or isinstance(step, bool) or not isinstance(data, dict):
+        raise TypeError("it has no step, a whole number, and its data")
+    return step, data
 
 
-def _record(line: bytes) -> tuple[int, Mapping[str, Any]] | None:
-    try:
-        row = json.loads(line)
-        step, data = row["step"], row["data"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    fine = isinstance(step, int) and not isinstance(step, bool) and isinstance(data, dict)
-    return (step, data) if fine else None
-
-
-def _checked(merged: Mapping[int, Mapping[str, Any]], problems: list[str], name: str) -> StepLog:
-    dropped: Counter[str] = Counter()
-    steps = []
-    for step in sorted(merged):
-        metrics = {key: float(value) for key, value in merged[step].items() if _is_number(value)}
-        dropped.update(key for key in merged[step] if key not in metrics)
-        steps.append(LoggedStep(step, metrics))
-    if dropped:
-        keys = ", ".join(f"{key} at {count} steps" for key, count in dropped.most_common(_SHOWN))
-        more = f" and {len(dropped) - _SHOWN} more" if len(dropped) > _SHOWN else ""
-        problems = [*problems, f"{name}: values that are no finite number were left out: {keys}{more}"]
-    return StepLog(tuple(steps), tuple(problems))
+def _checked(merged: Mapping[int, Mapping[str, Any]], unusable: Unusable, name: str) -> Steps:
+    """Without the values that are no finite number."""
+    odd = Counter(key for data in merged.values() for key, value in data.items() if not _is_number(value))
+    steps = [
+        LoggedStep(step, {key: float(value) for key, value in merged[step].items() if _is_number(value)})
+        for step in sorted(merged)
+    ]
+    problems = unusable.texts()
+    if odd:
+        keys = ", ".join(f"{key} at {count} steps" for key, count in odd.most_common())
+        problems.append(f"values that are no finite number: {shortened(keys, 200)}")
+    return steps, [f"Left out of {name}: {problem}" for problem in problems]
 
 
 def _is_number(value: Any) -> bool:

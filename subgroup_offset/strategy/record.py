@@ -1,15 +1,22 @@
-"""What the strategy stage did with a prompt, as one line of JSON (``algorithm.subgroup.strategy.data_dir``)."""
+"""What the strategy stage did with a prompt, as one line of JSON (``algorithm.subgroup.strategy.data_dir``).
+
+Written and read here alone.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
 from subgroup_offset.strategy.prompts import problem_text
-from subgroup_offset.strategy.stage import Plan
+from subgroup_offset.strategy.stage import CandidateRecord, Plan
+from subgroup_offset.strategy.subgroups import PromptRecord, SlotRecord
 
+KIND = "record of the strategy stage"
 #: A finished rollout as far as a record needs it: its slot, its reward, the verifier's verdict.
 Outcome = tuple[int, float | None, bool | None]
 
@@ -94,3 +101,68 @@ def _plain(value: Any) -> Any:
         return value.item()
     except (AttributeError, ValueError, RuntimeError):
         return str(value)
+
+
+def read_records(path: Path, unusable: Unusable | None = None) -> list[PromptRecord]:
+    """All records of a log.
+
+    Args:
+        path: a JSONL file, or a directory of ``{step}.jsonl`` files, which are read in the order of their steps.
+        unusable: lines that are no record are left out and counted here; None: the first one raises.
+
+    Returns:
+        One record per line, in order. A last line without a line break that is no JSON is left out: the run is
+        writing it, or was killed while it did.
+
+    Raises:
+        RecordError: for a path that is not there or holds no log.
+    """
+    return [record for file in log_files(path) for record in read_lines(file, _record, KIND, unusable)]
+
+
+def log_files(path: Path) -> list[Path]:
+    """The file, or the directory's ``{step}.jsonl`` by step.
+
+    Raises:
+        RecordError: for a path that is not there or a directory without any.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise RecordError(f"{path} is not there: give the strategy stage's log, a file or its directory.")
+    steps = {file: int(file.stem) for file in path.glob("*.jsonl") if file.stem.isdecimal()}
+    if not steps:
+        raise RecordError(f"{path} holds no {{step}}.jsonl: give the directory that the strategy stage logs to.")
+    return sorted(steps, key=steps.__getitem__)
+
+
+def _record(row: Mapping[str, Any], unusable: Unusable, place: str) -> PromptRecord:
+    return PromptRecord(
+        step=int(row["step"]),
+        uid=str(row["uid"]),
+        index=row["index"],
+        problem=str(row["problem"]),
+        seconds=float(row["seconds"]),
+        status=str(row["status"]),
+        slots=tuple([_slot(k, slot, unusable, place) for k, slot in enumerate(row["slots"])]),
+        candidates=tuple(
+            [
+                CandidateRecord(str(c["text"]), tuple(c["previews"] or ()), tuple(c["slots"] or ()), str(c["reason"]))
+                for c in row["candidates"]
+            ]
+        ),
+    )
+
+
+def _slot(k: int, row: Mapping[str, Any], unusable: Unusable, place: str) -> SlotRecord:
+    preview, successes = row["preview"], row["successes"]
+    if preview is not None and not isinstance(preview, str):
+        raise TypeError(f"preview is {type(preview).__name__}, no text")
+    rewards = []
+    for value in row["rewards"]:
+        fine = isinstance(value, int | float) and math.isfinite(value)
+        if value is not None and not fine:  # as earlier versions wrote a tensor's
+            unusable.add("rewards that are no finite number, which count as unknown", f"{place}: {value!r}")
+        rewards.append(float(value) if fine else None)
+    won = None if successes is None else int(successes)
+    return SlotRecord(k, row["subgroup"], preview, won, int(row["rollouts"]), tuple(rewards))

@@ -29,17 +29,10 @@
     return pre;
   };
 
-  const keyIdea = (preview) => {
-    if (preview === null) return "(plain prompt)";
-    const at = preview.indexOf("[KEY IDEA]");
-    return (at < 0 ? preview : preview.slice(at + 10)).trim();
-  };
-
   const previewCell = (slot) => {
     const cell = make("td", null, "preview");
-    const idea = keyIdea(slot.preview);
-    cell.append(make("pre", idea));
-    if (slot.preview !== null && slot.preview.trim() !== idea) {
+    cell.append(make("pre", slot.idea));
+    if (slot.preview !== null && slot.preview.trim() !== slot.idea) {
       const more = make("details");
       more.append(make("summary", "whole preview"), make("pre", slot.preview));
       cell.append(more);
@@ -55,7 +48,7 @@
       if (!box.open || box.childElementCount > 1) return;
       for (const rollout of slot.texts) {
         const part = make("div", null, "rollout");
-        const output = rollout.output ? `, output ${rollout.output}` : "";
+        const output = rollout.part ? `, output ${rollout.part}` : "";
         part.append(make("strong", `Rollout ${rollout.session}${output}, score ${number(rollout.score, 2)}`));
         part.append(cutText(rollout.text));
         box.append(part);
@@ -75,14 +68,11 @@
     }
     table.append(make("thead"), make("tbody"));
     table.tHead.append(head);
-    const rate = (slot) => (slot.successes === null || !slot.rollouts ? -1 : slot.successes / slot.rollouts);
-    for (const slot of [...prompt.slots].sort((a, b) => rate(b) - rate(a))) {
+    for (const slot of prompt.slots) {
       const row = make("tr");
-      const name = String(slot.subgroup) === String(slot.slot) ? `${slot.slot}` : `${slot.slot} (subgroup ${slot.subgroup})`;
-      const first = make("th", name);
+      const first = make("th", slot.name);
       first.scope = "row";
-      const won = slot.successes === null ? "–" : slot.successes;
-      row.append(first, previewCell(slot), make("td", `${won}/${slot.rollouts}`), make("td", number(slot.reward, 2)));
+      row.append(first, previewCell(slot), make("td", slot.success), make("td", slot.reward));
       table.tBodies[0].append(row);
     }
     const scroll = make("div", null, "scroll");
@@ -116,12 +106,11 @@
         slot.texts.some((rollout) => whole(rollout.text).toLowerCase().includes(text)),
     );
 
-  const successes = (prompt) => prompt.slots.reduce((sum, slot) => sum + (slot.successes || 0), 0);
   const orders = {
     span: (a, b) => (b.prompt.span ?? -1) - (a.prompt.span ?? -1),
     "-span": (a, b) => (a.prompt.span ?? 2) - (b.prompt.span ?? 2),
-    success: (a, b) => successes(b.prompt) - successes(a.prompt),
-    "-success": (a, b) => successes(a.prompt) - successes(b.prompt),
+    success: (a, b) => b.prompt.successes - a.prompt.successes,
+    "-success": (a, b) => a.prompt.successes - b.prompt.successes,
   };
 
   const render = () => {
@@ -153,7 +142,7 @@
     $("step").value = String(steps[steps.length - 1].step);
   };
 
-  runs.forEach((run, i) => option($("run"), String(i), run.name === run.label ? run.name : `${run.label} (${run.name})`));
+  runs.forEach((run, i) => option($("run"), String(i), run.title));
   fillSteps();
   $("run").addEventListener("change", () => { fillSteps(); restart(); });
   for (const id of ["step", "order"]) $(id).addEventListener("change", restart);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -59,10 +60,9 @@ def measured_cases():
     for line in MEASURED.strip().splitlines():
         kind, _, case = line.partition(": ")
         response, _, reference = case.rpartition(" | ")
-        source, verdict = kind.split(", ")
-        yield {"id": line, "source": source, "response": response.replace("\\n", "\n"), "reference": reference} | {
-            "expected": verdict
-        }
+        source, expected = kind.split(", ")
+        response = re.sub(r"\\n(?![a-z])", "\n", response)
+        yield {"id": line, "source": source, "response": response, "reference": reference, "expected": expected}
 
 
 def measure(cases, *arguments):
@@ -71,15 +71,15 @@ def measure(cases, *arguments):
 
 
 def test_every_kind_of_case_is_graded_as_expected(tmp_path):
-    rows = [
-        *measured_cases(),
-        {"id": "odd", "source": "all odd", "response": "1", "reference": "1", "expected": "right"},
-    ]
+    # A bare number is no answer: what the script shows of a case that is expected to be wrong.
+    odd = {"id": "odd", "source": "x", "response": "1", "reference": "1", "expected": "right"}
+    rows = [*measured_cases(), odd]
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lines = measure(tmp_path / "cases.jsonl", "--show", "--time-limit", "100").splitlines()
     shown = [line for line in lines if line.startswith(("false", "undecided"))]
-    assert len(shown) == 1 and shown[0].startswith("false negative: odd")  # a bare number is no answer
-    assert "of the 24 wrong answers 0 (0.0%) are graded correct" in lines
+    assert len(shown) == 1 and shown[0].startswith("false negative: odd")
+    wrong = sum(row["expected"] == "wrong" for row in rows)
+    assert f"of the {wrong} wrong answers 0 (0.0%) are graded correct" in lines
 
 
 def test_agreement_on_the_shared_cases(grader):

@@ -68,8 +68,8 @@ _TOTAL = re.compile(r"\b(?:an?|the)?\s*total of\b|\bin total\b|\bof (?:them|thes
 # What follows a complete answer: another sentence, the range of a variable or a reason.
 _REMARK = re.compile(
     r"(?:(?<=[\w})\]!%$])\.\s+(?=[A-Z])(?!(?:Or|And|Also|But|However|Wait|No|Actually|Not)\b)"
-    r"|,\s*\$?[a-z]\s*\\in\s*\\mathbb|[,;]?\s*[\s(]\(?(?:because|since|where|attained|achieved|as desired|for (?:all|any)"
-    r"|(?:when|at) \$?[a-z]\s*=(?!.*\b(?:when|if|or|otherwise)\b))(?![a-z])).*",
+    r"|,\s*\$?[a-z]\s*\\in\s*\\mathbb|[,;]?\s*[\s(]\(?(?:because|since|where|attained|achieved|for all|for any|"
+    r"(?:when|at) \$?[a-z]\s*=(?!.*\b(?:when|if|or|otherwise)\b))(?![a-z])).*",
     re.S,
 )
 _INTRODUCTION = r"^(?:[A-Za-z']++,?\s++){1,20}(?:is|are|equals|be)\s*:?\s+(?=\S)|^(?:[A-Za-z']++\s*+){1,6}:\s*"
@@ -177,7 +177,7 @@ def _without_units(text: str, variables: str) -> str:
     letters = set(_UNIT_LETTERS) - set(re.findall(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", variables))
     one = rf"(?:(?<![A-Za-z\\])(?:{_UNIT_WORD}|[{''.join(sorted(letters))}-])(?![A-Za-z(])\.?(?:\s*\^\s*\{{?-?\d\}}?)?)"
     fraction = rf"\\frac\s*\{{\s*(?:{one}\s*+)++\}}\s*\{{\s*(?:{one}\s*+)++\}}"
-    glued = r"(?<=\d)(?:[cmk]?m|kg|ml|ft|mph)(?![A-Za-z])(?:\^\{?[23]\}?)?"
+    glued = r"(?<=\d)(?:[cmk]m|kg|ml|ft|mph)(?![A-Za-z])(?:\^\{?[23]\}?)?"
     units = rf"(?:{glued}|\s*{fraction}|\s+{one})(?:[\s/·-]*(?:\\cdot)?\s*{one})*+"
     behind = rf"(?:(?<=[\d}})\]!%|])|(?<=\\pi))\s*(?:({units})|\(\s*([A-Za-z][A-Za-z ',-]+)\s*\)|{_CJK})\s*(?=[,;]|\Z)"
     return re.sub(behind, lambda match: match[0] if _CLAIM.search(match[0]) else "", text)

@@ -1,6 +1,6 @@
 """Responses of our own writing with a known verdict, of each kind that ``scripts/measure_grading.py`` is fed.
 
-A line is ``kind, verdict: response | reference``, with ``\\n`` for a line end before anything that is no letter.
+A line is ``kind, verdict: response | reference``.
 """
 
 CASES = r"""box, right: so we get $\boxed{12}$ (from $n=1$ to $50$) | 12

@@ -19,7 +19,7 @@ ROWS = [
     {"input": "a", "output": "Answer: $34$ or $35$", "gts": "34", "score": 1.0, "acc": True, "uid": "p_2_0"},
     {"input": "a", "output": "Answer: 35", "gts": "34", "score": -1.0, "acc": False, "uid": "p_3_0"},
     {"input": "b", "output": "so \ud83d \u2028 34", "gts": "34", "score": -1.0, "acc": False, "uid": "q_0_0"},
-    {"input": "b", "output": "Answer: (10^9)!", "gts": "34", "score": -1.0, "acc": False, "uid": "q_1_0"},
+    {"input": "b", "output": "Answer: 9^{9^{9^9}}", "gts": "34", "score": -1.0, "acc": False, "uid": "q_1_0"},
     {"input": "c", "output": "Answer: 1\nAnswer: \\sqrt{8}", "gts": "2\\sqrt{2}", "score": -1.0, "uid": "r_0_0"},
 ]
 REASONS = ["equal", "equal", "more than one answer", "different", "no answer found", "too large to evaluate", "equal"]

@@ -1,194 +1,237 @@
-r"""Whether an answer equals a reference: exactly, numerically, symbolically, in this order.
+r"""Whether an answer equals a reference, by math-verify behind guards. Runs in worker processes: sympy may hang.
 
-*Exact*: the same text in normal form. *Numeric*: the same rational number, by exact arithmetic; no tolerance anywhere,
-so ``0.333`` is no ``1/3`` and ``1.414`` no ``\sqrt{2}``. *Symbolic*: what math-verify finds, see ``symbolic.py``; it
-runs in worker processes, so here it is a function that is passed in, or nothing, and then the outcome is left open.
-
-The reference decides what is asked for. A reference that is one value takes one answer: ``103 or 104`` and ``103, 104``
-are more than one. A list or a set (``3, 5``; ``\{3, 5\}``) is compared without order, each value as often as it is
-there; a set takes no tuple. A tuple or interval in brackets is compared in order, and the brackets must be the same;
-a tuple also takes a plain list in its order. So equality is symmetric but for a tuple against a list, for references
-that are equations (``structure.py``), and for ``1,234``, which is a list where the reference is one.
+The reference decides what is asked for. A reference that is one value takes one answer: ``103 or 104`` is more than
+one. A list or a set is compared without order, each value as often as it is there; a tuple or an interval in order,
+with the same brackets; a tuple also takes a plain list. Of a chain of equalities the last side is the value, unless the
+reference is an equation itself. Numbers are compared by relative precision and formulas at points, since math-verify
+takes ``(2-\sqrt3)^{100}`` for ``(2-\sqrt3)^{99}``, both below its tolerance, and its simplification may never end. It
+reads all values, with letters in their case, and decides the rest: sets, relations, matrices.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any
 
-from subgroup_offset.evaluation.normalize import WORD, NotMathematics, normalize
-from subgroup_offset.evaluation.rational import TooLarge, Undefined, rational
-from subgroup_offset.evaluation.structure import Answer, Equations, Group, Relation, Value, structure
+import sympy as sp
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy
+from math_verify import verify
 
-Method = Literal["exact", "numeric", "symbolic"]
-Reason = Literal[
-    "equal",
-    "different",
-    "more than one answer",
-    "no answer found",
-    "answer not understood",
-    "answer too long",
-    "too large to evaluate",
-    "timeout",
-    "error",
-]
-METHODS: tuple[Method, ...] = get_args(Method)
-Symbolic = Callable[[str, str], "Outcome"]
+from subgroup_offset.evaluation.clean import THOUSANDS, WORD, NotMathematics, around, check, clean, number, split
+
+DIGITS = 50  #: by which numbers and formulas are found different
+MANY_DIGITS = 1000  #: by which numbers are found equal: 2^{2025} and 2^{2025}-1 agree to 609
+
+_SIGN = re.compile(r"\\(pm|mp)(?![A-Za-z]) ?")
+_RELATION = re.compile(r"=|<|>|\\(?:le|ge|neq)(?![a-z])")
+_NAME = re.compile(r"(?:\\[A-Za-z]+|[A-Za-z]{1,3}'*)(?:_\{[^{}]*\})?(?:\([A-Za-z]\))?")
+_SET = re.compile(r"\\(?:cup|cap|setminus|mathbb|infty|emptyset)(?![a-z])")
+_CLOCK = re.compile(r"\d{1,2}(?::\d\d){1,2}|[^:]+(?::[^:]+){2,}")
+_READING = ConversionConfig(interpret_as_mixed_fractions=False, lowercase_symbols=False)
+
+
+def compare(answer: str, reference: str) -> tuple[str, str]:
+    """One of :data:`~subgroup_offset.evaluation.grading.REASONS`, and more about it."""
+    try:
+        wanted = check(clean(reference))
+        text = clean(answer, variables=wanted)
+        expected, listed = _parts(wanted), text.replace(THOUSANDS, ",")
+        if len(expected.items) > 1 and len(split(listed, ",")) == len(expected.items):
+            text = listed
+        given = _parts(text)
+        one = expected.kind == "value" or (given.kind == "list" and expected.kind not in ("list", "set", "()"))
+        relations = expected.is_set and all(map(_RELATION.search, given.items))
+        if one and given.kind not in ("value", "relation") and not relations:
+            return "more than one answer", ""
+        return ("equal" if _same(text, wanted) else "different"), ""
+    except NotMathematics as error:
+        return "answer not understood", str(error)
+    except (OverflowError, MemoryError) as error:
+        return "too large to evaluate", str(error)
+    except Exception as error:
+        return "error", f"{type(error).__name__}: {error}"[:300]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a comparison found; ``reason`` None: nothing, symbolic equality has to decide."""
+class _Parts:
+    kind: str  # value, relation, list, set, or the two brackets of a tuple or an interval
+    text: str
+    items: tuple[str, ...] = ()  # of a relation: its sides
+    name: str = ""  # the variable before the equals sign of a value; of a relation: its signs
 
-    reason: Reason | None
-    #: The weakest that was needed; None where nothing was compared.
-    method: Method | None = None
-    detail: str = ""
-
-
-_OPEN = Outcome(None)
-# Words, or names of points: the case does not matter.
-_LETTERS = re.compile("[A-Za-z]{2,}")
+    @property
+    def is_set(self) -> bool:
+        return self.kind == "relation" or len(self.kind) == 2 or bool(_SET.search(self.text))
 
 
-def compare(answer: str, reference: str, symbolic: Symbolic | None = None) -> Outcome:
-    """Compare an answer with a reference.
-
-    Args:
-        answer: as found in the response.
-        reference: the data set's answer.
-        symbolic: compares two texts in normal form; without it what only it can decide stays open.
-
-    Returns:
-        The outcome; its reason is ``error`` where the reference itself cannot be read.
-    """
-    try:
-        wanted = normalize(reference)
-        expected = structure(wanted, equations="compound")
-    except NotMathematics as error:
-        return Outcome("error", detail=f"the reference {reference!r} is not understood: {error}")
-    try:
-        text = normalize(answer)
-        if text == wanted:
-            return Outcome("equal", "exact")
-        equations: Equations = "all" if isinstance(expected, Relation) else "last side"
-        given = structure(text, equations=equations)
-        if isinstance(expected, Group):
-            listed = structure(text, lists=True, equations=equations)
-            if isinstance(listed, Group) and len(listed.items) == len(expected.items):
-                given = listed
-    except NotMathematics as error:
-        return Outcome("answer not understood", detail=str(error))
-    return _compare(given, expected, symbolic)
+def _parts(text: str, equations: bool | None = None) -> _Parts:
+    """The parts of an answer; ``equations``: whether those are relations; None: those of more than a variable."""
+    items = _items(split(text, ",", ";", r"\\"))
+    if len(items) > 1:
+        return _Parts("list", text.replace(THOUSANDS, ","), items)
+    text = split(split(items[0], r"\approx")[0], r"\in")[-1].strip()
+    sides = split(text, "=")
+    name = sides[0] if len(sides) > 1 and _NAME.fullmatch(sides[0]) else ""
+    if equations is None:
+        equations = not (name or around(sides[0]) or WORD.search(sides[0])) and bool(re.search("[A-Za-z]", sides[0]))
+    if not equations:
+        text = sides[-1].strip().removeprefix("+")
+    signs, sides = _RELATION.findall(text), split(text, "=", "<", ">", r"\le", r"\ge", r"\neq")
+    if len(sides) > 1:
+        if signs[0] in (">", r"\ge"):
+            signs = [{">": "<", r"\ge": r"\le"}.get(sign, sign) for sign in reversed(signs)]
+            sides.reverse()
+        return _Parts("relation", text.replace(THOUSANDS, ""), tuple(sides), "".join(signs))
+    brackets = around(text)
+    width = len(brackets) // 2
+    inner = split(text[width:-width].replace(THOUSANDS, ","), ",", ";") if brackets else []
+    if len(inner) == 1 and inner[0] and brackets in ("()", "[]", "{}", r"\{\}"):
+        parts = _parts(inner[0], equations)
+        return _Parts(parts.kind, parts.text, parts.items, name or parts.name)
+    if len(inner) < 2:
+        return _Parts("value", text.replace(THOUSANDS, ""), (), name)
+    return _Parts("set" if brackets in (r"\{\}", "{}") else brackets, text.replace(THOUSANDS, ","), _items(inner))
 
 
-def _compare(given: Answer, expected: Answer, symbolic: Symbolic | None) -> Outcome:
-    given, expected = _single(given), _single(expected)
-    if isinstance(given, Value) and isinstance(expected, Value):
-        if given.name and expected.name and given.name != expected.name:
-            return Outcome("different", "exact", f"{given.name} is not {expected.name}")
-        return _values(given.text, expected.text, symbolic)
-    if _several(given, expected):
-        return Outcome("more than one answer", "exact")
-    if isinstance(given, Group) and isinstance(expected, Group):
-        if _ordered(given, expected):
-            return _in_order(given.items, expected.items, symbolic)
-        if _unordered(given, expected):
-            outcome = _in_any_order(given.items, expected.items, symbolic)
-            if outcome.reason != "different" or expected.kind != "union":
-                return outcome
-    if given.text == expected.text:
-        return Outcome("equal", "exact")
-    if _is_set(given) and _is_set(expected):
-        return symbolic(given.text, expected.text) if symbolic else _OPEN
-    return Outcome("different", "exact", "values of different kinds")
+def _items(parts: Sequence[str]) -> tuple[str, ...]:
+    r"""The parts that are not empty, those with a ``\pm`` twice."""
+    items: list[str] = []
+    for part in filter(None, parts):
+        signs = (_SIGN.sub(lambda sign, up=up: "+" if (sign[1] == "pm") == up else "-", part) for up in (True, False))
+        items += signs if _SIGN.search(part) else [part]
+    if not items:
+        raise NotMathematics("there is nothing that could be a value")
+    return tuple(items)
 
 
-def _values(given: str, expected: str, symbolic: Symbolic | None) -> Outcome:
-    if given == expected or (_LETTERS.fullmatch(given) and given.casefold() == expected.casefold()):
-        return Outcome("equal", "exact")
-    if WORD.search(expected):
-        return Outcome("different", "exact")
-    if WORD.search(given):
-        return Outcome("answer not understood", detail="words, and no value")
-    try:
-        a = rational(given)
-    except Undefined as error:
-        return Outcome("answer not understood", detail=str(error))
-    except TooLarge as error:
-        return Outcome("too large to evaluate", detail=str(error))
-    try:
-        b = rational(expected)
-    except (Undefined, TooLarge) as error:
-        return Outcome("error", detail=f"the reference: {error}")
-    if a is not None and b is not None:
-        return Outcome("equal" if a == b else "different", "numeric")
-    return symbolic(given, expected) if symbolic else _OPEN
+def _same(given_text: str, expected_text: str) -> bool:
+    expected = _parts(expected_text)
+    given = _parts(given_text, True if expected.kind == "relation" else None if expected.is_set else False)
+    if given.kind == expected.kind == "value":
+        return len({given.name, expected.name} - {""}) < 2 and _same_value(given.text, expected.text)
+    if expected.kind in ("list", "set") and given.kind in (
+        "list",
+        "set",
+        *(("()", "[]") if expected.kind == "list" else ()),
+    ):
+        return _in_any_order(given.items, expected.items)
+    if given.kind == expected.kind == "relation":
+        if given.name == expected.name and _in_order(given.items, expected.items):
+            return True
+        if min(len(given.items), len(expected.items)) > 2:  # math-verify sorts the sides
+            return False
+    elif expected.items and (given.kind == expected.kind or (given.kind == "list" and expected.kind == "()")):
+        return _in_order(given.items, expected.items)
+    if expected.is_set and (given.is_set or given.kind == "list"):
+        return _equal(_parse(given.text), _parse(expected.text, reference=True))
+    return False
 
 
-def _single(answer: Answer) -> Answer:
-    """A set of one value is that value."""
-    return answer.items[0] if isinstance(answer, Group) and len(answer.items) == 1 else answer
+def _in_order(given: Sequence[str], expected: Sequence[str]) -> bool:
+    return len(given) == len(expected) and all(map(_same, given, expected))
 
 
-def _several(given: Answer, expected: Answer) -> bool:
-    if not isinstance(given, Group):
-        return False
-    if isinstance(expected, Value):
-        return given.kind in ("list", "set", "tuple")
-    # (1,2] or (2,3], against (1,2]
-    return given.kind == "list" and not (isinstance(expected, Group) and expected.kind in ("list", "set", "tuple"))
-
-
-def _ordered(given: Group, expected: Group) -> bool:
-    if expected.kind == "tuple":
-        return given.kind in ("tuple", "list")
-    return expected.kind == given.kind == "interval" and expected.brackets == given.brackets
-
-
-def _unordered(given: Group, expected: Group) -> bool:
-    takes = {"list": ("list", "set", "tuple"), "set": ("list", "set"), "union": ("union",)}
-    return given.kind in takes.get(expected.kind, ())
-
-
-def _is_set(answer: Answer) -> bool:
-    """Relations and intervals: either may be spelled as the other, joined or cut, which takes symbolic equality."""
-    return isinstance(answer, Relation) or (isinstance(answer, Group) and answer.kind in ("interval", "union", "tuple"))
-
-
-def _in_order(given: Sequence[Answer], expected: Sequence[Answer], symbolic: Symbolic | None) -> Outcome:
-    if len(given) != len(expected):
-        return Outcome("different", "exact", f"{len(given)} values, not {len(expected)}")
-    return _joined([_compare(a, b, symbolic) for a, b in zip(given, expected, strict=True)])
-
-
-def _in_any_order(given: Sequence[Answer], expected: Sequence[Answer], symbolic: Symbolic | None) -> Outcome:
+def _in_any_order(given: Sequence[str], expected: Sequence[str]) -> bool:
     """Each expected value takes the first equal one that is left; equality is transitive, so that is enough."""
-    if len(given) != len(expected):
-        return Outcome("different", "exact", f"{len(given)} values, not {len(expected)}")
-    left, found = list(given), []
-    for value in expected:
-        outcomes = [_compare(candidate, value, symbolic) for candidate in left]
-        equal = next((i for i, outcome in enumerate(outcomes) if outcome.reason == "equal"), None)
-        if equal is None:
-            found.append(min(outcomes, key=lambda outcome: _SEVERITY.get(outcome.reason, 1)))
-        else:
-            found.append(outcomes[equal])
-            del left[equal]
-    return _joined(found)
+    left = list(given)
+    for item in expected if len(given) == len(expected) else ():
+        if (equal := next((candidate for candidate in left if _understood(candidate, item)), None)) is None:
+            return False
+        left.remove(equal)
+    return not left
 
 
-#: What says most about values that found no equal one: open, then a failure, then different.
-_SEVERITY = {None: 0, "different": 2}
+def _understood(given: str, expected: str) -> bool:
+    try:
+        return _same(given, expected)
+    except NotMathematics:  # another value may be the one
+        return False
 
 
-def _joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """One outcome for values that must all be equal."""
-    for reason in ("different", None):
-        for outcome in outcomes:
-            if outcome.reason == reason:
-                return outcome
-    failed = next((outcome for outcome in outcomes if outcome.reason != "equal"), None)
-    return failed or max(outcomes, key=lambda outcome: METHODS.index(outcome.method or "exact"))
+def _same_value(given: str, expected: str) -> bool:
+    word = re.fullmatch("[A-Za-z]?[a-z]+", given + expected) or WORD.fullmatch(given)
+    if given == expected or (word and len(given) > 1 and given.casefold() == expected.casefold()):
+        return True
+    if WORD.search(expected) or (re.fullmatch("[A-Z][A-Za-z]+", expected) and re.fullmatch("[A-Za-z]+", given)):
+        return False
+    if WORD.search(given):
+        raise NotMathematics("words, and no value")
+    if _CLOCK.fullmatch(given) or _CLOCK.fullmatch(expected):
+        return _in_order(given.split(":"), expected.split(":"))
+    if (a := number(given)) is not None and (b := number(expected)) is not None:
+        return a == b
+    # math-verify leaves primes out.
+    primes = [len(re.findall("'|prime", text)) for text in (given, expected)]
+    return primes[0] == primes[1] and _equal(_parse(given), _parse(expected, reference=True))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, sp.Eq) and isinstance(b, sp.Eq) and all(isinstance(side, sp.Expr) for side in (*a.args, *b.args)):
+        ratios = [x / y for x, y in _samples(a.lhs - a.rhs, b.lhs - b.rhs, DIGITS) if x and y]
+        if len(ratios) > 1 and all(_close(ratio, ratios[0], DIGITS) for ratio in ratios):
+            return True
+    if isinstance(a, sp.Expr) and isinstance(b, sp.Expr) and (samples := _samples(a, b, DIGITS)):
+        same = all(_close(x, y, DIGITS) for x, y in samples)
+        if not same or a.free_symbols | b.free_symbols:
+            return same
+        return all(_close(x, y, MANY_DIGITS) for x, y in _samples(a, b, MANY_DIGITS))
+    return verify(b, a, 15, DIGITS, allow_set_relation_comp=True, timeout_seconds=None, raise_on_error=True)
+
+
+def _samples(a: sp.Expr, b: sp.Expr, digits: int) -> list[tuple[sp.Expr, sp.Expr]]:
+    """The values of both, of formulas at up to four points, where both have one."""
+    symbols, found = sorted(a.free_symbols | b.free_symbols, key=str), []
+    for i in range(4 if symbols else 1):
+        point = {
+            x: sp.Rational((7 * j + 2 * i + 5) * (-1) ** (i + i * j // 2), 3 + 2 * i) for j, x in enumerate(symbols)
+        }
+        values = [_value(each.subs(point) if symbols else each, digits) for each in (a, b)]
+        found += [tuple(values)] if None not in values else []
+    return found
+
+
+def _value(expression: sp.Expr, digits: int) -> sp.Expr | None:
+    """The value of a number, without what is only noise; None where it has none."""
+    parts = expression.evalf(digits).as_real_imag()
+    if not all(part.is_Number and part.is_finite for part in parts):
+        return None
+    real, imaginary = (0 if getattr(part, "_prec", 2) == 1 else part for part in parts)
+    return real + sp.I * imaginary
+
+
+def _close(x: sp.Expr, y: sp.Expr, digits: int) -> bool:
+    return x == y or bool(abs(x - y) < sp.Rational(1, 10 ** (digits - 10)) * max(abs(x), abs(y)))
+
+
+def _parse(text: str, reference: bool = False) -> Any:
+    """What math-verify reads: a value, a relation, or the union of a list of relations."""
+    if len(parts := split(text, ",")) > 1:
+        return sp.Union(*(_parse(part, reference).as_set() for part in parts))
+    latex = re.sub(r"\\(min|max)\\\{(.*?)\\\}", r"\\\1(\2)", text)
+    latex = re.sub(r"(\d{1,3})!!", lambda match: str(math.prod(range(int(match[1]), 0, -2))), latex)
+    latex = re.sub(r"(\d*)\.(\d*)(?:\\overline\{(\d+)\})?", _decimal, latex)
+    try:
+        parsed = latex2sympy(
+            latex.replace("%", r"\cdot\frac{1}{100}"), None, True, normalization_config=None, conversion_config=_READING
+        )
+    except Exception as error:
+        raise (ValueError if reference else NotMathematics)(f"math-verify does not understand {text}") from error
+    for power in (part for part in sp.postorder_traversal(parsed) if isinstance(part, sp.Pow)):
+        if power.exp.is_number and abs(power.exp).evalf(2) > 10**12:
+            raise OverflowError("a tower of powers")
+    if parsed.has(sp.nan, sp.zoo):
+        raise (ValueError if reference else NotMathematics)(f"{text} has no value")
+    if isinstance(parsed, sp.Expr):
+        parsed = parsed.subs({symbol: sp.I for symbol in parsed.free_symbols if symbol.name == "i"})
+    return parsed.doit() if parsed.has(sp.Sum, sp.Product, sp.Integral, sp.Derivative) else parsed
+
+
+def _decimal(match: re.Match[str]) -> str:
+    """A decimal as a fraction, which loses no digit."""
+    whole, first, repeated = match[1], match[2], match[3] or ""
+    below = ("9" * len(repeated) or "1") + "0" * len(first)
+    above = int((whole + first + repeated) or 0) - (int((whole + first) or 0) if repeated else 0)
+    return rf"(\frac{{{above}}}{{{below}}})"

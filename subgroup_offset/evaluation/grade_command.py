@@ -17,7 +17,7 @@ def grade(
     output: Annotated[
         Path | None, typer.Option(help="Write the rows here, with correct, reason, method, extracted and detail.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes for symbolic equality.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes for math-verify.")] = 2,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds a comparison may take.")] = 10.0,
     compare: Annotated[bool, typer.Option(help="Show where the training reward (math_dapo) says otherwise.")] = False,
     show: Annotated[int, typer.Option(min=0, help="Examples of each reason, and of each kind of disagreement.")] = 0,

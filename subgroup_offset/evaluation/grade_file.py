@@ -1,13 +1,17 @@
-"""Grade a file of generations and print what came out: ``subgroup-offset grade``."""
+"""Grade a file of generations and print what came out: ``subgroup-offset grade``.
+
+With ``compare`` also where the grades differ from the training reward, verl's ``math_dapo``. That compares texts, so it
+misses answers that are spelled otherwise than the reference, and sees the last 300 characters only; on the other hand
+it takes the first formula of ``$3$ or $4$`` for the answer. Training keeps it, as the recipe does; this says what it
+costs.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -15,12 +19,28 @@ from rich.table import Table
 from rich.text import Text
 
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
-from subgroup_offset.evaluation.compare import Reward, disagreement, load_reward
 from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Summary, Verdict, summarize
 from subgroup_offset.evaluation.rows import RowError, read_samples, write_graded
+from subgroup_offset.text import printable, shortened
 
 WIDTH = 80  #: Characters of an answer that are shown.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+TAIL = 300  #: Characters at the end of a response, all that ``math_dapo`` looks at.
+
+EARLIER = "right here only: the answer is not in the last 300 characters"
+BOX = "right here only: a box, and no answer line"
+SPELLING = "right here only: spelled otherwise than the reference"
+ONLY_REWARD = "right for math_dapo only: "
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What ``math_dapo`` says of a response."""
+
+    correct: bool
+    #: The answer it read, as it normalises it.
+    answer: str
+    #: Whether the last :data:`TAIL` characters hold the same answer as the whole response.
+    sees_answer: bool
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,34 @@ class Sample:
     line: int
     found: FoundAnswer | None
     reference: str
-    reward: Reward | None = None
+    reward: Reward | None
+
+
+Graded = list[tuple[Sample, Verdict]]
+
+
+def load_reward() -> Callable[[str, str, FoundAnswer | None], Reward]:
+    """verl's ``math_dapo`` as a function of response, reference and the answer found; importing verl takes seconds."""
+    from verl.utils.reward_score.math_dapo import compute_score
+
+    def reward(response: str, reference: str, found: FoundAnswer | None) -> Reward:
+        seen = find_answer(response[-TAIL:])
+        scored = compute_score(response, reference)
+        same = found is None or (seen is not None and (seen.text, seen.source) == (found.text, found.source))
+        return Reward(bool(scored["acc"]), str(scored["pred"]), same)
+
+    return reward
+
+
+def disagreement(found: FoundAnswer | None, verdict: Verdict, reward: Reward) -> str | None:
+    """The kind of a disagreement, or None; an undecided verdict disagrees with a reward that is right only."""
+    if bool(verdict.correct) == reward.correct:
+        return None
+    if reward.correct:
+        return ONLY_REWARD + verdict.reason
+    if not reward.sees_answer:
+        return EARLIER
+    return BOX if found is not None and found.source == "box" else SPELLING
 
 
 def grade_file(
@@ -53,7 +100,7 @@ def grade_file(
         reference_column: the reference's column.
         output: where the rows go, with ``correct`` (true, false or null: undecided), ``reason``, ``method``,
             ``extracted`` (the answer, or null) and ``detail``, and with ``math_dapo`` (true or false) if compared.
-        workers: processes for symbolic equality.
+        workers: processes for math-verify.
         time_limit: seconds a comparison may take.
         compare: also show where verl's ``math_dapo`` says otherwise.
         show: how many examples of each reason, and of each kind of disagreement.
@@ -72,106 +119,91 @@ def grade_file(
     ]
     if not samples:
         raise RowError(f"{path} has no rows: there is nothing to grade.")
-    if output:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    verdicts = _grade(samples, workers, time_limit)
-    if output:
-        replaced = write_graded(path, output, [_columns(s, v) for s, v in zip(samples, verdicts, strict=True)])
-        if replaced:
-            console.print(_text(f"rows with columns of an earlier grading, which are replaced: {replaced}", "yellow"))
-    summary = summarize(verdicts)
-    _print_reasons(console, summary, samples, verdicts, show)
-    if compare:
-        _print_disagreements(console, samples, verdicts, show)
-    if output:
-        console.print(_text(f"graded rows: {output}"))
-    return summary
-
-
-def _grade(samples: Sequence[Sample], workers: int, time_limit: float) -> list[Verdict]:
     with Grader(workers, time_limit) as grader, Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("different answers", total=None)
-        return grader.judge(
+        verdicts = grader.judge(
             [(sample.found, sample.reference) for sample in samples],
             lambda done, total: bar.update(task, completed=done, total=total),
         )
+    graded = list(zip(samples, verdicts, strict=True))
+    if output:
+        columns = [asdict(v) | ({"math_dapo": s.reward.correct} if s.reward else {}) for s, v in graded]
+        if replaced := write_graded(path, output, columns):
+            _say(console, f"rows with columns of an earlier grading, which are replaced: {replaced}", "yellow")
+    summary = summarize(verdicts)
+    _print_reasons(console, summary, graded, show)
+    if compare:
+        _print_disagreements(console, graded, show)
+    if output:
+        _say(console, f"graded rows: {output}")
+    return summary
 
 
-def _columns(sample: Sample, verdict: Verdict) -> Mapping[str, Any]:
-    return asdict(verdict) | ({"math_dapo": sample.reward.correct} if sample.reward else {})
-
-
-def _print_reasons(
-    console: Console, summary: Summary, samples: Sequence[Sample], verdicts: Sequence[Verdict], show: int
-) -> None:
-    table = Table("reason", title=f"{summary.total} responses", title_style="bold")
-    for heading in ("responses", "share"):
-        table.add_column(heading, justify="right")
-    table.add_column("of these")
+def _print_reasons(console: Console, summary: Summary, graded: Graded, show: int) -> None:
+    examples: dict[str, Graded] = {reason: [] for reason in REASONS}
+    for sample, verdict in graded:
+        examples[verdict.reason].append((sample, verdict))
     methods = ", ".join(f"{method} {n}" for method, n in summary.methods.most_common())
-    for reason in REASONS:
-        if count := summary.counts[reason]:
-            style = "green" if reason == "equal" else "bold red" if reason in UNDECIDED else ""
-            cells = (reason, str(count), f"{count / summary.total:.4f}", methods if reason == "equal" else "")
-            table.add_row(*cells, style=style)
-    console.print(table)
-    console.print(_text(f"accuracy {summary.accuracy:.4f} ({summary.correct} of {summary.total})", "bold"))
+    _print_counts(console, f"{summary.total} responses", "reason", examples, summary.total, {"equal": methods})
+    _say(console, f"accuracy {summary.accuracy:.4f} ({summary.correct} of {summary.total})", "bold")
     if summary.undecided:
-        most = (summary.correct + summary.undecided) / summary.total
         kinds = ", ".join(
-            f"{reason} {n}" for reason in REASONS if reason in UNDECIDED and (n := summary.counts[reason])
+            f"{reason} {len(examples[reason])}" for reason in REASONS if reason in UNDECIDED & summary.counts.keys()
         )
         hint = " Try a longer --time-limit." if summary.counts["timeout"] else ""
-        warning = (
-            f"{summary.undecided} UNDECIDED ({kinds}), counted as not correct; were all correct, accuracy would be "
-        )
-        console.print(_text(f"{warning}{most:.4f}.{hint}", "bold red"))
-    several = sum(sample.found is not None and sample.found.candidates > 1 for sample in samples)
+        most = f"{(summary.correct + summary.undecided) / summary.total:.4f}.{hint}"
+        text = f"{summary.undecided} UNDECIDED ({kinds}), counted as not correct; were all correct, accuracy would be "
+        _say(console, text + most, "bold red")
+    several = sum(sample.found is not None and sample.found.candidates > 1 for sample, _ in graded)
     if several:
-        console.print(_text(f"responses with several different answers, of which the last counts: {several}"))
-    examples = defaultdict(list)
-    for sample, verdict in zip(samples, verdicts, strict=True):
-        examples[verdict.reason].append((sample, verdict))
-    for reason in REASONS:
-        _print_examples(console, reason, examples[reason][:show])
+        _say(console, f"responses with several different answers, of which the last counts: {several}")
+    _print_examples(console, examples, show)
 
 
-def _print_disagreements(console: Console, samples: Sequence[Sample], verdicts: Sequence[Verdict], show: int) -> None:
-    kinds = defaultdict(list)
-    for sample, verdict in zip(samples, verdicts, strict=True):
+def _print_disagreements(console: Console, graded: Graded, show: int) -> None:
+    found: dict[str, Graded] = defaultdict(list)
+    for sample, verdict in graded:
         assert sample.reward is not None
         if kind := disagreement(sample.found, verdict, sample.reward):
-            kinds[kind].append((sample, verdict))
-    right = sum(sample.reward.correct for sample in samples if sample.reward)
-    differ = sum(map(len, kinds.values()))
-    table = Table("math_dapo says otherwise", title=f"{differ} disagreements", title_style="bold")
-    for heading in ("responses", "share"):
-        table.add_column(heading, justify="right")
-    order = sorted(kinds, key=lambda kind: (-len(kinds[kind]), kind))
-    for kind in order:
-        table.add_row(kind, str(len(kinds[kind])), f"{len(kinds[kind]) / len(samples):.4f}")
+            found[kind].append((sample, verdict))
+    kinds = dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
+    title = f"{sum(map(len, kinds.values()))} disagreements"
+    _print_counts(console, title, "math_dapo says otherwise", kinds, len(graded), {})
+    right = sum(sample.reward.correct for sample, _ in graded if sample.reward)
+    _say(console, f"accuracy by math_dapo {right / len(graded):.4f} ({right} of {len(graded)})", "bold")
+    _print_examples(console, kinds, show)
+
+
+def _print_counts(
+    console: Console, title: str, heading: str, kinds: Mapping[str, Graded], total: int, notes: Mapping[str, str]
+) -> None:
+    table = Table(heading, title=title, title_style="bold")
+    for column in ("responses", "share"):
+        table.add_column(column, justify="right")
+    if notes:
+        table.add_column("of these")
+    for kind, examples in kinds.items():
+        if examples:
+            style = "green" if kind == "equal" else "bold red" if kind in UNDECIDED else ""
+            table.add_row(kind, str(len(examples)), f"{len(examples) / total:.4f}", notes.get(kind), style=style)
     console.print(table)
-    console.print(_text(f"accuracy by math_dapo {right / len(samples):.4f} ({right} of {len(samples)})", "bold"))
-    for kind in order:
-        _print_examples(console, kind, kinds[kind][:show])
 
 
-def _print_examples(console: Console, title: str, examples: Sequence[tuple[Sample, Verdict]]) -> None:
-    if not examples:
-        return
-    console.print(_text(title, "bold"))
-    for sample, verdict in examples:
-        read = f", math_dapo read {_short(sample.reward.answer)}" if sample.reward else ""
-        detail = f" ({verdict.detail})" if verdict.detail else ""
-        answer = "none" if verdict.extracted is None else _short(verdict.extracted)
-        console.print(_text(f"  line {sample.line}: {answer}, reference {_short(sample.reference)}{read}{detail}"))
+def _print_examples(console: Console, kinds: Mapping[str, Graded], show: int) -> None:
+    for kind, examples in kinds.items():
+        for i, (sample, verdict) in enumerate(examples[:show]):
+            if i == 0:
+                _say(console, kind, "bold")
+            read = f", math_dapo read {_short(sample.reward.answer)}" if sample.reward else ""
+            detail = f" ({verdict.detail})" if verdict.detail else ""
+            answer = "none" if verdict.extracted is None else _short(verdict.extracted)
+            _say(console, f"  line {sample.line}: {answer}, reference {_short(sample.reference)}{read}{detail}")
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
+    return shortened(" ".join(text.split()), WIDTH)
 
 
-def _text(text: str, style: str = "") -> Text:
-    """Text that is shown as it is, without markup."""
-    return Text(_UNPRINTABLE.sub("�", text), style=style)
+def _say(console: Console, text: str, style: str = "") -> None:
+    """Print a text as it is, without markup."""
+    console.print(Text(printable(text), style=style))

@@ -7,20 +7,23 @@ undecided (``correct`` is None), counted on its own, and never a silent zero.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import get_args
+from typing import Literal, get_args
 
 from subgroup_offset.evaluation.answers import MAX_ANSWER, FoundAnswer, find_answer
-from subgroup_offset.evaluation.equality import Method, Outcome, Reason, compare
+from subgroup_offset.evaluation.clean import NotMathematics, check, clean, number
 from subgroup_offset.evaluation.pool import WorkerPool
-from subgroup_offset.evaluation.symbolic import compare_symbolically, prepare
 
+#: How answer and reference were compared: as texts, as plain numbers, or by math-verify.
+Method = Literal["exact", "numeric", "symbolic"]
+# fmt: off
+Reason = Literal["equal", "different", "more than one answer", "no answer found", "answer not understood",
+                 "answer too long", "too large to evaluate", "timeout", "error"]
+# fmt: on
 REASONS: tuple[Reason, ...] = get_args(Reason)
 UNDECIDED: frozenset[Reason] = frozenset(("too large to evaluate", "timeout", "error"))
-#: An answer line that comes to this holds no mathematics; a box that comes later counts in its place.
-_NO_ANSWER: frozenset[Reason] = frozenset(("answer not understood", "answer too long"))
 WORKERS = 2
 TIME_LIMIT = 10.0  #: seconds a comparison
 MEMORY = 4 << 30  #: bytes of address space a worker
@@ -38,7 +41,7 @@ class Verdict:
     reason: Reason
     #: The answer as the response spells it; None if it has none.
     extracted: str | None = None
-    #: The weakest kind of equality that was tried; None if it did not come to a comparison.
+    #: None if it did not come to a comparison.
     method: Method | None = None
     #: More about the reason, for people.
     detail: str = ""
@@ -46,41 +49,30 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Summary:
-    """How many verdicts of each kind there are."""
+    """How many verdicts of each kind there are; ``methods``: by which correct answers were found equal."""
 
     counts: Counter[Reason]
     methods: Counter[Method]
-
-    @property
-    def total(self) -> int:
-        return self.counts.total()
-
-    @property
-    def correct(self) -> int:
-        return self.counts["equal"]
-
-    @property
-    def undecided(self) -> int:
-        return sum(self.counts[reason] for reason in UNDECIDED)
-
-    @property
-    def accuracy(self) -> float:
-        """Share of correct ones among all, in [0, 1]; undecided ones count as not correct. 0 for no verdicts."""
-        return self.correct / self.total if self.total else 0.0
+    total: int
+    correct: int
+    undecided: int
+    #: Share of correct ones among all, in [0, 1]; undecided ones count as not correct. 0 for no verdicts.
+    accuracy: float
 
 
-def summarize(verdicts: Iterable[Verdict]) -> Summary:
-    """Count reasons, and the methods by which correct answers were found equal."""
-    verdicts = list(verdicts)
+def summarize(verdicts: Sequence[Verdict]) -> Summary:
+    """Count reasons and methods."""
+    counts = Counter(verdict.reason for verdict in verdicts)
     methods = Counter(verdict.method for verdict in verdicts if verdict.correct and verdict.method)
-    return Summary(Counter(verdict.reason for verdict in verdicts), methods)
+    correct, undecided = counts["equal"], sum(counts[reason] for reason in UNDECIDED)
+    return Summary(counts, methods, len(verdicts), correct, undecided, correct / max(len(verdicts), 1))
 
 
 class Grader:
     """Grades responses; equal pairs of answer and reference are compared once. Use it in a ``with`` statement.
 
     Args:
-        workers: processes for symbolic equality; they are started when the first pair needs one.
+        workers: processes for math-verify; they are started when the first pair needs one.
         time_limit: seconds a comparison may take.
         memory: address space of a worker, bytes.
     """
@@ -90,8 +82,8 @@ class Grader:
             raise ValueError(f"workers={workers} is too small: set it to 1 or above.")
         if not time_limit > 0:
             raise ValueError(f"time_limit={time_limit} is no time: set it above 0, in seconds.")
-        self._pool = WorkerPool(workers, time_limit, memory, compare_symbolically, prepare)
-        self._known: dict[tuple[str, str], Outcome] = {}
+        self._pool = WorkerPool(workers, time_limit, memory)
+        self._known: dict[tuple[str, str], Verdict] = {}
 
     def __enter__(self) -> Grader:
         return self
@@ -100,18 +92,11 @@ class Grader:
         self.close()
 
     def close(self) -> None:
-        """End the worker processes."""
+        """End the worker processes; they start again where they are needed."""
         self._pool.close()
 
     def grade(self, samples: Sequence[tuple[str, str]], progress: Progress | None = None) -> list[Verdict]:
-        """Grade responses.
-
-        Args:
-            samples: pairs of a response and its reference.
-            progress: see :data:`Progress`.
-
-        Returns:
-            A verdict for each sample, in their order.
+        """A verdict for each pair of a response and its reference, in their order.
 
         Raises:
             ValueError: for a reference that is empty, too long or no mathematics, before anything is graded.
@@ -126,45 +111,17 @@ class Grader:
         for i, (_, reference) in enumerate(answers):
             if (problem := reference_problem(reference)) is not None:
                 raise ValueError(f"reference {i}, {reference!r}, {problem}")
-        self._compare([(found.text, reference) for found, reference in answers if found], progress)
-        self._compare(
-            [(box, reference) for found, reference in answers if (box := self._second(found, reference))], None
-        )
-        return [self._verdict(found, reference) for found, reference in answers]
-
-    def _second(self, found: FoundAnswer | None, reference: str) -> str | None:
-        """The box that counts in place of an answer line without mathematics."""
-        if found and found.later_box and self._known[found.text, reference].reason in _NO_ANSWER:
-            return found.later_box
-        return None
-
-    def _verdict(self, found: FoundAnswer | None, reference: str) -> Verdict:
-        if found is None:
-            return Verdict(False, "no answer found")
-        text = self._second(found, reference) or found.text
-        outcome = self._known[text, reference]
-        assert outcome.reason is not None
-        correct = None if outcome.reason in UNDECIDED else outcome.reason == "equal"
-        return Verdict(correct, outcome.reason, text, outcome.method, outcome.detail)
-
-    def _compare(self, pairs: Sequence[tuple[str, str]], progress: Progress | None) -> None:
-        """Have an outcome for all pairs in ``_known``."""
+        pairs = [(found.text, reference) for found, reference in answers if found]
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
-        undecided = []
-        for pair in new:
-            outcome = _without_workers(*pair)
-            if outcome.reason is None:
-                undecided.append(pair)
-            else:
-                self._known[pair] = outcome
-        done = len(new) - len(undecided)
-        if progress:
-            progress(done, len(new))
-        for i, outcome in self._pool.compare(undecided):
-            self._known[undecided[i]] = outcome
-            done += 1
-            if progress:
-                progress(done, len(new))
+        self._known |= {pair: verdict for pair in new if (verdict := _without_workers(*pair))}
+        left = [pair for pair in new if pair not in self._known]
+        show = progress or (lambda done, total: None)
+        show(len(new) - len(left), len(new))
+        for done, (i, (reason, detail)) in enumerate(self._pool.compare(left), start=len(new) - len(left) + 1):
+            self._known[left[i]] = _verdict(reason, left[i][0], "symbolic", detail)  # type: ignore[arg-type]
+            show(done, len(new))
+        none = Verdict(False, "no answer found")
+        return [self._known[found.text, reference] if found else none for found, reference in answers]
 
 
 @cache
@@ -174,14 +131,24 @@ def reference_problem(reference: str) -> str | None:
         return "is empty: every sample needs a reference answer."
     if len(reference) > MAX_ANSWER:
         return f"has {len(reference)} characters, more than {MAX_ANSWER}: give the final answer only."
-    outcome = _without_workers(reference, reference)
-    return f"cannot be read: {outcome.detail}." if outcome.reason == "error" else None
-
-
-def _without_workers(answer: str, reference: str) -> Outcome:
-    if len(answer) > MAX_ANSWER:
-        return Outcome("answer too long", detail=f"{len(answer)} characters, more than {MAX_ANSWER}")
     try:
-        return compare(answer, reference)
-    except Exception as error:  # a fault of ours in one odd answer must not cost the verdicts of all others
-        return Outcome("error", detail=f"{type(error).__name__}: {error}"[:300])
+        check(clean(reference))
+    except NotMathematics as error:
+        return f"cannot be read: {error}."
+    return None
+
+
+def _verdict(reason: Reason, answer: str, method: Method | None, detail: str = "") -> Verdict:
+    return Verdict(None if reason in UNDECIDED else reason == "equal", reason, answer, method, detail)
+
+
+def _without_workers(answer: str, reference: str) -> Verdict | None:
+    """The verdict on what is the same text, or a plain number for a plain number; else None."""
+    if len(answer) > MAX_ANSWER:
+        return _verdict("answer too long", answer, None, f"{len(answer)} characters, more than {MAX_ANSWER}")
+    given, expected = clean(answer), clean(reference)
+    if given == expected:
+        return _verdict("equal", answer, "exact")
+    if (a := number(given)) is None or (b := number(expected)) is None:
+        return None
+    return _verdict("equal" if a == b else "different", answer, "numeric")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from subgroup_offset.data.command import data
 from subgroup_offset.doctor.command import doctor
@@ -14,7 +15,27 @@ from subgroup_offset.evaluation.grade_command import grade
 from subgroup_offset.reports.command import report
 from subgroup_offset.terminal import told
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
+#: The extra that a verb needs beyond the base.
+EXTRAS = {"data": "data", "demo": "cpu", "eval": "eval", "grade": "eval", "report": "report"}
+
+
+class Verbs(TyperGroup):
+    """The verbs; one whose extra is not installed says so."""
+
+    def invoke(self, ctx: typer.Context) -> object:
+        """Run a verb."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            extra = EXTRAS.get(ctx.invoked_subcommand or "")
+            if extra is None or not error.name or error.name.startswith(__package__):
+                raise
+            fix = f'pip install "subgroup-offset[{extra}]"'
+            typer.secho(f"{error.name} is not installed: {fix}", fg=typer.colors.RED, err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(cls=Verbs, no_args_is_help=True, add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
 
 @app.callback()

@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import matplotlib  # noqa: F401  (for the plot, which comes after minutes of training)
 import typer
 from rich.console import Console
 from rich.table import Table

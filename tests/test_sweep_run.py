@@ -16,8 +16,8 @@ import pytest
 import yaml
 from toy_run import toy_overrides
 
+from subgroup_offset.cluster.job_record import JobRecord
 from subgroup_offset.launch import read_run_steps
-from subgroup_offset.sweep.record import JobRecord
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from subgroup_offset.cluster.doctor import doctor
 from subgroup_offset.data.command import data
-from subgroup_offset.doctor.command import doctor
 from subgroup_offset.evaluation.eval_command import evaluate
 from subgroup_offset.evaluation.grade_command import grade
 from subgroup_offset.reports.command import report

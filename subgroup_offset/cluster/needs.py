@@ -1,14 +1,16 @@
-"""What a run needs of a cluster: from options of the command, and from the run's own config."""
+"""What a run needs of a cluster: from options of the doctor, and from the run's config, composed as it would be."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 #: Columns that verl's dataset and its reward managers read (``RLHFDataset``, ``reward_manager/``).
 PROMPT, SOURCE, REWARD = "prompt", "data_source", "reward_model"
+VERL_CONFIGS = "verl.trainer.config"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Needs:
     """Everything that the checks hold the cluster against. The default: a GPU cluster of any size."""
 
     #: ``cuda`` or ``cpu``; GPUs are checked for ``cuda`` only.
@@ -69,60 +71,77 @@ class Expected:
     def runtime_env(self) -> dict[str, Any]:
         """Environment of the run's workers."""
         environment = self.ray_init.get("runtime_env", {})
-        if self.device == "cpu":
-            variables = {"VERL_PLATFORM": "cpu", **environment.get("env_vars", {})}
-            return {**environment, "env_vars": variables}
-        return environment
+        if self.device != "cpu":
+            return environment
+        return {**environment, "env_vars": {"VERL_PLATFORM": "cpu", **environment.get("env_vars", {})}}
 
 
-def of_config(config: Any) -> Expected:
+def compose_run(name: str, directory: Path | None, overrides: Sequence[str]) -> Any:
+    """Compose a config of ``main_ppo``: ``--config-name``, ``--config-dir`` and overrides, as Hydra has them.
+
+    Raises:
+        Exception: Hydra's, for a config or override that is not right.
+    """
+    from hydra import compose, initialize_config_dir, initialize_config_module
+
+    overrides = list(overrides)
+    if directory is not None and (directory / f"{name.removesuffix('.yaml')}.yaml").is_file():
+        # Hydra looks for the primary config in the first place only when it is asked from Python.
+        overrides.append(f"hydra.searchpath=[pkg://{VERL_CONFIGS}]")
+        with initialize_config_dir(str(directory.resolve()), version_base=None):
+            return compose(name, overrides=overrides)
+    if directory is not None:
+        overrides.append(f"hydra.searchpath=['file://{directory.resolve()}']")
+    with initialize_config_module(VERL_CONFIGS, version_base=None):
+        return compose(name, overrides=overrides)
+
+
+def of_config(config: Any) -> Needs:
     """What a composed config of ``verl.trainer.main_ppo`` needs.
 
     Raises:
         omegaconf.errors.OmegaConfBaseException: where a value that is needed here is missing or cannot be resolved.
     """
-    trainer, rollout = config.trainer, config.actor_rollout_ref.rollout
-    pools = [(trainer.nnodes, trainer.n_gpus_per_node)]
+    trainer, rollout, reward = config.trainer, config.actor_rollout_ref.rollout, config.reward
+    pools = [trainer]
     if trainer.v1.trainer_mode == "separate_async":
-        pools.append((rollout.nnodes, rollout.n_gpus_per_node))
-    reward_model = config.reward.reward_model
-    if reward_model.enable and reward_model.enable_resource_pool:
-        pools.append((reward_model.nnodes, reward_model.n_gpus_per_node))
-    return Expected(
+        pools.append(rollout)
+    if reward.reward_model.enable and reward.reward_model.enable_resource_pool:
+        pools.append(reward.reward_model)
+    return Needs(
         device=trainer.device,
         nodes=trainer.nnodes,
         gpus_per_node=trainer.n_gpus_per_node,
-        total_gpus=sum(nodes * gpus for nodes, gpus in pools),
+        total_gpus=sum(pool.nnodes * pool.n_gpus_per_node for pool in pools),
         vllm=rollout.name == "vllm",
         models=_models(config),
         data=_data(config.data),
-        files=tuple(filter(None, (config.reward.custom_reward_function.path, config.data.custom_cls.path))),
+        files=tuple(filter(None, (reward.custom_reward_function.path, config.data.custom_cls.path))),
         directories=_directories(config),
         ray_init=_without_nulls(config.ray_kwargs.ray_init),
     )
 
 
 def with_options(
-    expected: Expected, paths: Iterable[str], models: Iterable[str], data: Iterable[str], nodes: int | None
-) -> Expected:
+    needs: Needs, paths: Iterable[str], models: Iterable[str], data: Iterable[str], nodes: int | None
+) -> Needs:
     """Add what the command line names beside the config."""
     return replace(
-        expected,
-        device="cpu" if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu" else expected.device,
-        nodes=nodes or expected.nodes,
-        models=expected.models + tuple(Model(model, model, model) for model in models),
-        data=expected.data + tuple(Data(path) for path in data),
-        directories=expected.directories + tuple(Directory(path, "--path") for path in paths),
+        needs,
+        device="cpu" if os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu" else needs.device,
+        nodes=nodes or needs.nodes,
+        models=needs.models + tuple(Model(model, model, model) for model in models),
+        data=needs.data + tuple(Data(path) for path in data),
+        directories=needs.directories + tuple(Directory(path, "--path") for path in paths),
     )
 
 
 def _models(config: Any) -> tuple[Model, ...]:
-    actor = config.actor_rollout_ref.model
+    actor, reward = config.actor_rollout_ref.model, config.reward.reward_model
     tokenizer, own_config = actor.tokenizer_path or actor.path, actor.hf_config_path or actor.path
     found = [Model(actor.path, tokenizer, own_config, bool(actor.trust_remote_code))]
-    reward_model = config.reward.reward_model
-    if reward_model.enable and reward_model.model_path:
-        found.append(Model(reward_model.model_path, reward_model.model_path, reward_model.model_path))
+    if reward.enable and reward.model_path:
+        found.append(Model(reward.model_path, reward.model_path, reward.model_path))
     return tuple(found)
 
 
@@ -135,17 +154,15 @@ def _data(section: Any) -> tuple[Data, ...]:
 
 
 def _directories(config: Any) -> tuple[Directory, ...]:
+    from omegaconf import OmegaConf
+
     found = []
-    trainer = config.trainer
-    if trainer.save_freq > 0:
+    if config.trainer.save_freq > 0:
         key, whole = "trainer.default_local_dir", not config.actor_rollout_ref.model.lora_rank
-        found.append(Directory(trainer.default_local_dir, key, may_be_made=True, checkpoints=whole))
-    written = {f"trainer.{key}": trainer.get(key) for key in ("rollout_data_dir", "validation_data_dir")}
-    written["algorithm.subgroup.strategy.data_dir"] = (
-        (config.algorithm.get("subgroup") or {}).get("strategy") or {}
-    ).get("data_dir")
-    for key, path in written.items():
-        if path:
+        found.append(Directory(config.trainer.default_local_dir, key, may_be_made=True, checkpoints=whole))
+    written = ("trainer.rollout_data_dir", "trainer.validation_data_dir", "algorithm.subgroup.strategy.data_dir")
+    for key in written:
+        if path := OmegaConf.select(config, key):
             # One process writes there, on whichever node Ray puts it.
             found.append(Directory(path, key, shared=False, may_be_made=True))
     return tuple(found)

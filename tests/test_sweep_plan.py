@@ -20,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from subgroup_offset.cluster.job_record import SweepError
 from subgroup_offset.cluster.jobs import MAX_NAME, Job, job_name, plan_jobs
-from subgroup_offset.cluster.launcher import Display, open_entry, run_sweep
+from subgroup_offset.cluster.sweep import Display, open_entry, run_sweep
 
 LAUNCHER = "hydra/launcher=subgroup_offset"
 TOY = ["+experiment=toy", "+platform=cpu", "toy_dir=/toy"]

@@ -1,4 +1,4 @@
-"""The Hydra launcher ``subgroup_offset``: each job of a multirun in a process of its own (``cluster.launcher``).
+"""The Hydra launcher ``subgroup_offset``: each job of a multirun in a process of its own (``cluster.sweep``).
 
 Hydra imports this module whenever any Hydra program starts: nothing but Hydra is imported here. It runs the module
 before it is in ``sys.modules``.
@@ -21,7 +21,7 @@ class SubgroupOffsetLauncher(Launcher):
         self._config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        from subgroup_offset.cluster.launcher import run_sweep
+        from subgroup_offset.cluster.sweep import run_sweep
 
         return run_sweep(self._context, self._config, job_overrides)
 

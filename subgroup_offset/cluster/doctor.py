@@ -142,8 +142,8 @@ def collect(needs: Needs, nodes: Sequence[Node], timeout: float) -> list[Node]:
     steps = [step.__name__ for step in EXAMINATION if needs.vllm or step.__name__ != "vllm"]
     request: dict[str, Any] = {
         "steps": steps,
-        "directories": [vars(directory) for directory in needs.directories],
-        "models": [vars(model) for model in needs.models],
+        "directories": [directory._asdict() for directory in needs.directories],
+        "models": [model._asdict() for model in needs.models],
         "data": [data.path for data in needs.data],
         "files": needs.files,
     }

@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Columns that verl's dataset and its reward managers read (``RLHFDataset``, ``reward_manager/``).
 PROMPT, SOURCE, REWARD = "prompt", "data_source", "reward_model"
-VERL_CONFIGS = "verl.trainer.config"
+_VERL_CONFIGS = "verl.trainer.config"
+#: Directories that one process writes to, on whichever node Ray puts it.
+_WRITTEN = ("trainer.rollout_data_dir", "trainer.validation_data_dir", "algorithm.subgroup.strategy.data_dir")
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A model to be loaded: a directory or a name on the hub, with the tokenizer's and the config's own places."""
 
     path: str
@@ -23,8 +24,7 @@ class Model:
     trust_remote_code: bool = False
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """A data file and the columns it must have; none for a dataset class of the user's own."""
 
     path: str
@@ -32,12 +32,10 @@ class Data:
     prompt: str = PROMPT
 
 
-@dataclass(frozen=True)
-class Directory:
-    """A directory that every node writes to."""
+class Directory(NamedTuple):
+    """A directory that nodes write to, and the option or config key it comes from."""
 
     path: str
-    #: The option or config key it comes from.
     key: str
     #: Must it be one storage for all nodes, or only be writable on each?
     shared: bool = True
@@ -53,10 +51,9 @@ class Needs:
 
     #: ``cuda`` or ``cpu``; GPUs are checked for ``cuda`` only.
     device: str = "cuda"
-    #: Nodes of the trainer and their GPUs; None: not known.
+    #: Nodes of the trainer and their GPUs; GPUs of all pools of the run together. None: not known.
     nodes: int | None = None
     gpus_per_node: int | None = None
-    #: GPUs of all pools of the run together.
     total_gpus: int | None = None
     vllm: bool = True
     models: tuple[Model, ...] = ()
@@ -84,16 +81,13 @@ def compose_run(name: str, directory: Path | None, overrides: Sequence[str]) -> 
     """
     from hydra import compose, initialize_config_dir, initialize_config_module
 
-    overrides = list(overrides)
     if directory is not None and (directory / f"{name.removesuffix('.yaml')}.yaml").is_file():
         # Hydra looks for the primary config in the first place only when it is asked from Python.
-        overrides.append(f"hydra.searchpath=[pkg://{VERL_CONFIGS}]")
         with initialize_config_dir(str(directory.resolve()), version_base=None):
-            return compose(name, overrides=overrides)
-    if directory is not None:
-        overrides.append(f"hydra.searchpath=['file://{directory.resolve()}']")
-    with initialize_config_module(VERL_CONFIGS, version_base=None):
-        return compose(name, overrides=overrides)
+            return compose(name, [*overrides, f"hydra.searchpath=[pkg://{_VERL_CONFIGS}]"])
+    more = [] if directory is None else [f"hydra.searchpath=['file://{directory.resolve()}']"]
+    with initialize_config_module(_VERL_CONFIGS, version_base=None):
+        return compose(name, [*overrides, *more])
 
 
 def of_config(config: Any) -> Needs:
@@ -102,23 +96,41 @@ def of_config(config: Any) -> Needs:
     Raises:
         omegaconf.errors.OmegaConfBaseException: where a value that is needed here is missing or cannot be resolved.
     """
-    trainer, rollout, reward = config.trainer, config.actor_rollout_ref.rollout, config.reward
+    from omegaconf import OmegaConf
+
+    trainer, rollout, actor = config.trainer, config.actor_rollout_ref.rollout, config.actor_rollout_ref.model
+    reward, section = config.reward.reward_model, config.data
     pools = [trainer]
     if trainer.v1.trainer_mode == "separate_async":
         pools.append(rollout)
-    if reward.reward_model.enable and reward.reward_model.enable_resource_pool:
-        pools.append(reward.reward_model)
+    if reward.enable and reward.enable_resource_pool:
+        pools.append(reward)
+    config_path, trusted = actor.hf_config_path or actor.path, bool(actor.trust_remote_code)
+    models = [Model(actor.path, actor.tokenizer_path or actor.path, config_path, trusted)]
+    if reward.enable and reward.model_path:
+        models.append(Model(reward.model_path, reward.model_path, reward.model_path))
+    columns = () if section.custom_cls.path else (section.prompt_key, section.reward_fn_key, REWARD)
+    files = [([f] if isinstance(f, str) else list(f or ())) for f in (section.train_files, section.val_files)]
+    directories = []
+    if trainer.save_freq > 0:
+        key, whole = "trainer.default_local_dir", not actor.lora_rank
+        directories.append(Directory(trainer.default_local_dir, key, may_be_made=True, checkpoints=whole))
+    for key in _WRITTEN:
+        if path := OmegaConf.select(config, key):
+            directories.append(Directory(path, key, shared=False, may_be_made=True))
     return Needs(
         device=trainer.device,
         nodes=trainer.nnodes,
         gpus_per_node=trainer.n_gpus_per_node,
         total_gpus=sum(pool.nnodes * pool.n_gpus_per_node for pool in pools),
         vllm=rollout.name == "vllm",
-        models=_models(config),
-        data=_data(config.data),
-        files=tuple(filter(None, (reward.custom_reward_function.path, config.data.custom_cls.path))),
-        directories=_directories(config),
-        ray_init=_without_nulls(config.ray_kwargs.ray_init),
+        models=tuple(models),
+        data=tuple(
+            Data(path, columns, section.prompt_key) for path in dict.fromkeys(path for part in files for path in part)
+        ),
+        files=tuple(filter(None, (config.reward.custom_reward_function.path, section.custom_cls.path))),
+        directories=tuple(directories),
+        ray_init=_without_nulls(OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)),
     )
 
 
@@ -136,44 +148,7 @@ def with_options(
     )
 
 
-def _models(config: Any) -> tuple[Model, ...]:
-    actor, reward = config.actor_rollout_ref.model, config.reward.reward_model
-    tokenizer, own_config = actor.tokenizer_path or actor.path, actor.hf_config_path or actor.path
-    found = [Model(actor.path, tokenizer, own_config, bool(actor.trust_remote_code))]
-    if reward.enable and reward.model_path:
-        found.append(Model(reward.model_path, reward.model_path, reward.model_path))
-    return tuple(found)
-
-
-def _data(section: Any) -> tuple[Data, ...]:
-    columns = () if section.custom_cls.path else (section.prompt_key, section.reward_fn_key, REWARD)
-    found: list[str] = []
-    for files in (section.train_files, section.val_files):
-        found += [files] if isinstance(files, str) else list(files or ())
-    return tuple(Data(path, columns, section.prompt_key) for path in dict.fromkeys(found))
-
-
-def _directories(config: Any) -> tuple[Directory, ...]:
-    from omegaconf import OmegaConf
-
-    found = []
-    if config.trainer.save_freq > 0:
-        key, whole = "trainer.default_local_dir", not config.actor_rollout_ref.model.lora_rank
-        found.append(Directory(config.trainer.default_local_dir, key, may_be_made=True, checkpoints=whole))
-    written = ("trainer.rollout_data_dir", "trainer.validation_data_dir", "algorithm.subgroup.strategy.data_dir")
-    for key in written:
-        if path := OmegaConf.select(config, key):
-            # One process writes there, on whichever node Ray puts it.
-            found.append(Directory(path, key, shared=False, may_be_made=True))
-    return tuple(found)
-
-
-def _without_nulls(section: Any) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-
-    def strip(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: strip(inner) for key, inner in value.items() if inner is not None}
-        return value
-
-    return strip(OmegaConf.to_container(section, resolve=True))
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value

@@ -38,9 +38,12 @@ metadata.MetadataPathFinder.find_distributions = visible
 @pytest.fixture(scope="module")
 def cluster():
     """A head node with a dashboard; the tests add the second."""
-    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": True, "dashboard_port": 0})
-    yield started
-    started.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        # As in an activated environment: jobs run what PATH names.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": True, "dashboard_port": 0})
+        yield started
+        started.shutdown()
 
 
 @contextmanager
@@ -89,8 +92,7 @@ def test_a_node_that_does_not_answer_is_a_finding(cluster):
 @pytest.mark.slow
 def test_a_job_is_submitted_to_a_running_cluster(cluster, printed_run):
     given = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**given, "PATH": path, "RAY_API_SERVER_ADDRESS": f"http://{cluster.head_node.webui_url}"}
+    environment = {**given, "RAY_API_SERVER_ADDRESS": f"http://{cluster.head_node.webui_url}"}
     done = subprocess.run([str(SUBMIT), *printed_run], env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "0 error(s)" in done.stdout and "project_name: two words" in done.stdout

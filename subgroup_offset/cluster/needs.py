@@ -110,7 +110,8 @@ def of_config(config: Any) -> Needs:
     if reward.enable and reward.model_path:
         models.append(Model(reward.model_path, reward.model_path, reward.model_path))
     columns = () if section.custom_cls.path else (section.prompt_key, section.reward_fn_key, REWARD)
-    files = [([f] if isinstance(f, str) else list(f or ())) for f in (section.train_files, section.val_files)]
+    given = [[f] if isinstance(f, str) else list(f or ()) for f in (section.train_files, section.val_files)]
+    files = dict.fromkeys(file for part in given for file in part)
     directories = []
     if trainer.save_freq > 0:
         key, whole = "trainer.default_local_dir", not actor.lora_rank

@@ -30,7 +30,7 @@ HOST = {
     "plugins": ["subgroup_offset"],
     "plugin_policy": None,
 }
-MODEL_FACTS = {"kind": "directory", "offline": False, "error": None, "tokenizer": None, "fingerprint": "f00d"}
+MODEL_FACTS = {"kind": "directory", "offline": False, "error": None, "fingerprint": "f00d"}
 MODEL_FACTS |= {"parameters": 8 * 10**9, "bytes": 16 * 10**9}
 COLUMNS = {
     "data_source": "str",

@@ -2,16 +2,14 @@
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 import wrapt
-from hypothesis import given
-from hypothesis import strategies as st
-from safetensors.torch import save_file
 
 from subgroup_offset.cluster import node_script as script
 from subgroup_offset.cluster.ray_nodes import read_answer, script_runner, script_source
@@ -98,57 +96,56 @@ def test_hooks_are_found_under_any_number_of_wrappers():
     assert __name__ not in script.layers(json.dumps)
 
 
-def write_model(root, shards=2):
-    """A model directory with random weights of 6 values a shard."""
-    root.mkdir()
-    (root / "config.json").write_text("{}")
-    names = [f"model-{i}.safetensors" for i in range(shards)]
-    for name in names:
-        save_file({f"w.{name}": torch.rand(2, 3)}, root / name)
-    index = {"weight_map": {f"w.{name}": name for name in names}}
-    (root / "model.safetensors.index.json").write_text(json.dumps(index))
-    return root
-
-
 def look(path):
-    return script.look_at_model(str(path))
+    path = str(path)
+    return script.look_at_model(path, tokenizer=path, config=path, trust_remote_code=False)
 
 
-def test_a_whole_model_and_what_can_be_wrong_with_it(tmp_path):
-    root = write_model(tmp_path / "m")
-    found = look(root)
-    assert (found["kind"], found["error"], found["parameters"]) == ("directory", None, 12) and found["bytes"] > 48
-    (root / "model-1.safetensors").unlink()
-    assert "model-1.safetensors" in look(root)["error"]
-    (root / "model-1.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert "model-1.safetensors is cut short, or no safetensors file" in look(root)["error"]
-    (root / "model.safetensors.index.json").write_text("[]")
-    assert look(root)["error"]
-    (root / "model.safetensors.index.json").unlink()
-    (root / "model-1.safetensors").unlink()
-    assert look(root)["error"] is None and look(root)["parameters"] == 6
-    (root / "model-0.safetensors").unlink()
-    assert "model.safetensors" in look(root)["error"]
-    (root / "config.json").write_text("{")
-    assert "JSONDecodeError" in look(root)["error"]
-    assert look(tmp_path / "elsewhere")["kind"] == "missing"
+@pytest.fixture
+def model(untrained_world, tmp_path):
+    return Path(shutil.copytree(untrained_world / "model", tmp_path / "model"))
 
 
-@given(st.data())
-def test_weights_cut_anywhere_are_noticed(tmp_path_factory, data):
-    root = write_model(tmp_path_factory.mktemp("cut") / "m", shards=1)
-    path = root / "model-0.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    assert "is cut short" in look(root)["error"]
+def test_a_whole_model_and_its_copy(untrained_world, model):
+    found = look(model)
+    assert (found["kind"], found["error"]) == ("directory", None)
+    assert found["parameters"] == 564_576 and found["bytes"] >= 4 * found["parameters"]
+    assert found == look(untrained_world / "model")
+    (model / "generation_config.json").unlink()
+    assert look(model)["error"] is None and look(model)["fingerprint"] != found["fingerprint"]
+
+
+@pytest.mark.parametrize("size", [0, 5, 1000, -1])
+def test_weights_cut_anywhere_are_noticed(model, size):
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
+    assert "Error" in look(model)["error"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "error"),
+    [
+        ("model.safetensors", None, "model.safetensors"),
+        ("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "header"),
+        ("model.safetensors.index.json", '{"metadata": {}, "weight_map": {"x": "model-2.safetensors"}}', "model-2"),
+        ("config.json", "{", "JSON"),
+        ("tokenizer.json", "{", "Error"),
+    ],
+)
+def test_what_can_be_wrong_with_a_model(model, file, text, error):
+    if "index" in file:
+        (model / "model.safetensors").unlink()
+    (model / file).write_text(text) if text else (model / file).unlink()
+    assert error in look(model)["error"]
 
 
 def test_models_of_the_hub_are_looked_up_in_the_cache_only(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     found = look("some-owner/some-model-that-is-nowhere")
     assert (found["kind"], found["offline"]) == ("hub", True) and found["error"]
-    assert look("~/models/x")["kind"] == "missing"
-    assert look("hdfs://host/model")["kind"] == "remote"
+    assert [look(path)["kind"] for path in ("~/models/x", "/no/model", "hdfs://host/model")] == 2 * ["missing"] + [
+        "remote"
+    ]
 
 
 ROWS = [

@@ -208,7 +208,7 @@ def model(found: Findings, node: Node, target: Target) -> str:
         return "not read"
     models = node.value("models") or {}
     for path, facts in ((model.path, models[model.path]) for model in wanted):
-        error = facts["error"] or facts["tokenizer"]
+        error = facts["error"]
         if facts["kind"] == "remote":
             found.warning(f"{path} is not looked at: it is on remote storage", COPY)
         elif facts["kind"] == "missing":
@@ -220,10 +220,8 @@ def model(found: Findings, node: Node, target: Target) -> str:
                 found.error(f"{problem}, and HF_HUB_OFFLINE is set", fix)
             else:
                 found.warning(f"{problem}: the run would download it", fix)
-        elif facts["error"]:
-            found.error(f"{path}: {error}", f"copy the model again: {COPY}")
         elif error:
-            found.error(f"{path}: config or tokenizer cannot be loaded ({error})", f"mend what it names, or {COPY}")
+            found.error(f"{path} cannot be loaded ({error})", f"mend what it names, or copy the model again: {COPY}")
     return f"{sum(facts['bytes'] for facts in models.values()) / GIB:.1f} GiB" if wanted else "none given"
 
 

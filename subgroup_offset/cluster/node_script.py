@@ -16,7 +16,6 @@ import importlib
 import importlib.metadata
 import importlib.util
 import json
-import math
 import os
 import platform
 import re
@@ -218,68 +217,46 @@ def vllm(request: dict[str, Any]) -> str:
 
 
 def models(request: dict[str, Any]) -> dict[str, Any]:
-    """Every model's files, and whether transformers loads its config and tokenizer as verl does.
+    """Whether transformers loads every model's tokenizer and config, and its weights as far as their headers.
 
     Returns:
-        Path -> ``kind`` (directory, hub, remote or missing), ``offline``, ``error`` (of its files), ``parameters`` (0:
-        not known), ``bytes`` of the weights, ``fingerprint`` to compare nodes by, ``tokenizer`` (why it does not load).
+        Path -> ``kind`` (directory, hub, remote or missing), ``offline``, ``error``, ``parameters``, ``bytes`` of the
+        weights, ``fingerprint`` to compare nodes by.
     """
-    return {model["path"]: {**look_at_model(model["path"]), "tokenizer": load(model)} for model in request["models"]}
+    return {model["path"]: look_at_model(**model) for model in request["models"]}
 
 
-def look_at_model(path: str) -> dict[str, Any]:
+def look_at_model(path: str, tokenizer: str, config: str, trust_remote_code: bool) -> dict[str, Any]:
     """See `models`. verl does not replace a leading ~ here."""
-    facts: dict[str, Any] = {"kind": "directory", "offline": False, "error": None}
-    facts.update(parameters=0, bytes=0, fingerprint=None)
+    kind = "hub"
     if "://" in path:
-        return {**facts, "kind": "remote"}
+        kind = "remote"
+    elif os.path.isdir(path):
+        kind = "directory"
+    elif os.path.isabs(path) or path.count("/") > 1 or path[:1] in ("", ".", "~"):
+        kind = "missing"
+    facts = {"kind": kind, "offline": False, "error": None, "parameters": 0, "bytes": 0, "fingerprint": None}
+    if kind in ("remote", "missing"):
+        return facts
+    digest = hashlib.sha256()
     try:
-        if not os.path.isdir(path):
-            if os.path.isabs(path) or path.count("/") > 1 or path[:1] in ("", ".", "~"):
-                return {**facts, "kind": "missing"}
-            facts["kind"] = "hub"
-            from huggingface_hub import constants, snapshot_download
+        import transformers
+        from huggingface_hub import constants
 
-            facts["offline"] = constants.HF_HUB_OFFLINE
-            path = snapshot_download(path, local_files_only=True)  # does not ask the hub
-        return {**facts, **look_at_files(Path(path))}
-    except Exception as error:  # the file system's, safetensors' or the hub's library's
+        facts["offline"] = constants.HF_HUB_OFFLINE
+        local = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+        transformers.AutoTokenizer.from_pretrained(tokenizer, **local)
+        settings = transformers.AutoConfig.from_pretrained(config, **local)
+        own_class = getattr(transformers, (settings.architectures or [""])[0], transformers.AutoModel)
+        # Opens every shard, which is held against its header, and reads no weights.
+        model = own_class.from_pretrained(path, config=settings, device_map="meta", **local)
+        for file in sorted(Path(path).glob("*")):
+            if file.suffix in (".json", ".safetensors", ".bin"):
+                digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+        facts.update(parameters=model.num_parameters(), bytes=model.get_memory_footprint())
+        return {**facts, "fingerprint": digest.hexdigest()[:12]}
+    except Exception as error:  # the libraries' own, or the file system's
         return {**facts, "error": one_line(error)}
-
-
-def look_at_files(root: Path) -> dict[str, Any]:
-    """Read config and weights of a model's directory, as far as needed to know that they are whole."""
-    digest = hashlib.sha256((root / "config.json").read_bytes())
-    json.loads((root / "config.json").read_bytes())
-    indexes, found = sorted(root.glob("*.index.json")), sorted(p.name for p in root.glob("*.safetensors"))
-    names = sorted(set(json.loads(indexes[0].read_text("utf-8"))["weight_map"].values())) if indexes else found
-    names = names or sorted(p.name for p in root.glob("pytorch_model*.bin")) or ["model.safetensors"]
-    parameters = total = 0
-    for name in names:
-        size = (root / name).stat().st_size
-        total += size
-        digest.update(f"{name} {size}\n".encode())
-        if name.endswith(".safetensors"):
-            from safetensors import safe_open
-
-            try:
-                with safe_open(root / name, "numpy") as tensors:  # holds the header against the file's size
-                    parameters += sum(math.prod(tensors.get_slice(key).get_shape()) for key in tensors.keys())  # noqa: SIM118
-            except Exception as error:
-                raise ValueError(f"{name} is cut short, or no safetensors file: {error}") from error
-    return {"parameters": parameters, "bytes": total, "fingerprint": digest.hexdigest()[:12]}
-
-
-def load(model: dict[str, Any]) -> str | None:
-    """See `models`."""
-    try:
-        from transformers import AutoConfig, AutoTokenizer
-
-        AutoConfig.from_pretrained(model["config"], trust_remote_code=model["trust_remote_code"])
-        AutoTokenizer.from_pretrained(model["tokenizer"], trust_remote_code=model["trust_remote_code"])
-        return None
-    except Exception as error:
-        return one_line(error)
 
 
 def one_line(error: BaseException) -> str:

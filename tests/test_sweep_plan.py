@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
 from subgroup_offset.cluster.job_record import SweepError
-from subgroup_offset.cluster.jobs import MAX_NAME, Job, job_name, plan_jobs
+from subgroup_offset.cluster.jobs import MAX_NAME, Job, job_name, plan_jobs, swept_keys
 from subgroup_offset.cluster.sweep import Display, open_entry, run_sweep
 
 LAUNCHER = "hydra/launcher=subgroup_offset"
@@ -200,14 +200,16 @@ def test_a_job_is_resumed_with_the_config_that_it_was_started_with_only(sweep):
     )
 
 
-@pytest.mark.parametrize("method", ["grpo", "contrast"])
-def test_the_methods_are_swept_by_this_launcher(method):
-    this = "hydra_plugins.subgroup_offset_launcher.SubgroupOffsetLauncher"
+def test_the_methods_are_swept_by_this_launcher():
+    method, this = "contrast", "hydra_plugins.subgroup_offset_launcher.SubgroupOffsetLauncher"
     with initialize_config_module("verl.trainer.config", version_base=None):
         hydra = GlobalHydra.instance().hydra
         named = hydra.compose_config(method, [], RunMode.MULTIRUN)
         added = hydra.compose_config("ppo_trainer", [f"+subgroup_offset={method}"], RunMode.MULTIRUN)
         other = hydra.compose_config(method, ["hydra/launcher=basic"], RunMode.MULTIRUN)
+        swept = [LAUNCHER, f"+subgroup_offset={method},alignment", "data.seed=1,2", "data.shuffle=false"]
+        keys = swept_keys(hydra.compose_config("ppo_trainer", swept, RunMode.MULTIRUN))
+    assert keys == {"+subgroup_offset", "data.seed"}
     assert named.hydra.launcher._target_ == added.hydra.launcher._target_ == this != other.hydra.launcher._target_
     assert named.hydra.sweep.dir == f"outputs/sweeps/{method}/gsm8k"
     assert added.hydra.sweep.dir == "outputs/sweeps/ppo_trainer/gsm8k"

@@ -126,9 +126,7 @@ def of_config(config: Any) -> Needs:
         total_gpus=sum(pool.nnodes * pool.n_gpus_per_node for pool in pools),
         vllm=rollout.name == "vllm",
         models=tuple(models),
-        data=tuple(
-            Data(path, columns, section.prompt_key) for path in dict.fromkeys(path for part in files for path in part)
-        ),
+        data=tuple(Data(path, columns, section.prompt_key) for path in files),
         files=tuple(filter(None, (config.reward.custom_reward_function.path, section.custom_cls.path))),
         directories=tuple(directories),
         ray_init=_without_nulls(OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)),

@@ -165,7 +165,9 @@ def test_bounds_are_those_that_the_installed_packages_state():
     bounds = package_bounds()
     assert bounds["tensordict"] == SpecifierSet(">=0.8.0,<=0.10.0,!=0.9.0")  # verl's
     assert bounds["transferqueue"] == SpecifierSet(">=0.1.10")  # of its extra verl-core
-    assert bounds["verl"] == SpecifierSet(">=0.9.0,<0.10") and bounds["torch"] == SpecifierSet(">=2.6")  # ours
+    assert bounds["verl"] == SpecifierSet(">=0.9.0,<0.10") and bounds["torch"] == SpecifierSet(
+        ">=2.6"
+    )  # stated by this package
     assert "pytest" not in bounds and "accelerate" not in bounds  # of another extra; without bounds
     installed = {name: importlib.metadata.version(name) for name in bounds}
     assert all(allows(bounds[name], version) for name, version in installed.items()), installed

@@ -70,7 +70,7 @@ def test_configs_of_ones_own_directory(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["actor_rollout_ref.rollout.n=15"], "rollout.n=15 is not num_strategies"),  # ours
+        (["actor_rollout_ref.rollout.n=15"], "rollout.n=15 is not num_strategies"),  # stated by this package
         (["actor_rollout_ref.actor.use_dynamic_bsz=false"], "micro_batch_size"),  # verl's
         (["no.such.key=1"], "no.such.key"),  # Hydra's
     ],

@@ -1,4 +1,4 @@
-"""What a sweep makes of real verl configs: jobs that are kept apart, and what is refused before the first job."""
+"""What a sweep makes of real verl configs: jobs that share nothing, and what is refused before the first job."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from subgroup_offset.cluster.findings import Finding, Findings, Node
 from subgroup_offset.cluster.needs import Needs
 
 
-def together(nodes: Sequence[Node], dead: Sequence[str], needs: Needs, free_gpus: float) -> list[Finding]:
-    """All of them.
+def check_cluster(nodes: Sequence[Node], dead: Sequence[str], needs: Needs, free_gpus: float) -> list[Finding]:
+    """All findings that concern several nodes, or the whole of the cluster.
 
     Args:
         nodes: those that are alive.

@@ -109,7 +109,7 @@ def examine(needs: Needs, address: str | None, timeout: float, wait: float, prog
         address: as of ``ray_nodes.connected``.
         timeout: seconds that a node has to answer.
         wait: seconds to wait for ``needs.nodes`` nodes.
-        progress: is told what is going on.
+        progress: called with what is going on.
 
     Raises:
         NoCluster: where Ray cannot be joined.
@@ -166,7 +166,7 @@ def collect(needs: Needs, nodes: Sequence[Node], timeout: float) -> list[Node]:
 
 def judge(nodes: Sequence[Node], dead: Sequence[str], target: Target, free_gpus: float) -> Report:
     """Facts to findings. Pure."""
-    from subgroup_offset.cluster.cluster_checks import together
+    from subgroup_offset.cluster.cluster_checks import check_cluster
     from subgroup_offset.cluster.findings import Findings
     from subgroup_offset.cluster.node_checks import CHECKS
 
@@ -186,7 +186,7 @@ def judge(nodes: Sequence[Node], dead: Sequence[str], target: Target, free_gpus:
             row[name] = check(found, node, target)
             findings += found.all
     answering = [node for node in nodes if node.value("host")]
-    return Report(cells, (*findings, *together(answering, dead, target.needs, free_gpus)))
+    return Report(cells, (*findings, *check_cluster(answering, dead, target.needs, free_gpus)))
 
 
 def show(report: Report, console: Console) -> None:

@@ -130,7 +130,7 @@ def swept_keys(sweep: DictConfig) -> set[str]:
 
 
 def job_name(swept: Sequence[str]) -> str:
-    """``lam=-0.3,seed=1`` for ``algorithm.subgroup.lam=-0.3`` and ``data.seed=1``: of keys, what tells them apart.
+    """``lam=-0.3,seed=1`` for ``algorithm.subgroup.lam=-0.3`` and ``data.seed=1``: of keys as few parts as are unique.
 
     Where characters had to be replaced, or the whole is longer than ``MAX_NAME``, a hash of the overrides ends the
     name, so that two jobs never share one.

@@ -47,7 +47,7 @@ class Directory(NamedTuple):
 
 @dataclass(frozen=True)
 class Needs:
-    """Everything that the checks hold the cluster against. The default: a GPU cluster of any size."""
+    """Everything that the checks compare the cluster with. The default: a GPU cluster of any size."""
 
     #: ``cuda`` or ``cpu``; GPUs are checked for ``cuda`` only.
     device: str = "cuda"

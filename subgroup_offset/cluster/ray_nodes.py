@@ -111,7 +111,7 @@ def ask_nodes(requests: Mapping[str, Mapping[str, Any]], timeout: float) -> dict
     Args:
         requests: Ray's node id -> request of `node_script`.
         timeout: seconds for all of it. Scripts get a little less (starting a worker takes some), so that one that hangs
-            is told from a node that does.
+            is not taken for a node that does.
 
     Returns:
         Node id -> fields of `Node`: ``facts``, ``failure`` and ``plugin_log``.

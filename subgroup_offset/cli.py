@@ -29,8 +29,8 @@ def demo(
     steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 8,
 ) -> None:
     """Train a tiny model with the paper's two-stage algorithm: real verl, vLLM and Ray, on this machine's CPU."""
+    from subgroup_offset.cluster.launch import RunFailed
     from subgroup_offset.demo import run_demo
-    from subgroup_offset.launch import RunFailed
 
     with told(RunFailed):
         run_demo(output, method, steps)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.cluster.launch import LoggedStep, TrainingRun
 from subgroup_offset.reports.dynamics import plot_dynamics
 from subgroup_offset.reports.prompt_table import Subgroup, most_informative, read_rollouts, subgroups_of
 

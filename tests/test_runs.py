@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from subgroup_offset.cluster.launch import read_run_steps
 from subgroup_offset.evaluation.samples import read_samples
-from subgroup_offset.launch import read_run_steps
 from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy import extract_preview
 

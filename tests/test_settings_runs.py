@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from toy_run import toy_overrides
 
-from subgroup_offset.launch import TrainingRun
+from subgroup_offset.cluster.launch import TrainingRun
 from subgroup_offset.reports.inspect import PromptRecord, read_records
 from subgroup_offset.reports.prompt_table import Rollout, read_rollouts
 from subgroup_offset.strategy.selection import mean_pairwise_distance, select_pairs

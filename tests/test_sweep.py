@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from sweep_tools import Workplace
 
-from subgroup_offset.launch import read_run_steps
+from subgroup_offset.cluster.launch import read_run_steps
 
 SWEEP = ("algorithm.subgroup.lam=-0.3,0,0.3", "data.seed=7")
 

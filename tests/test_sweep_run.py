@@ -17,7 +17,7 @@ import yaml
 from toy_run import toy_overrides
 
 from subgroup_offset.cluster.job_record import JobRecord
-from subgroup_offset.launch import read_run_steps
+from subgroup_offset.cluster.launch import read_run_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

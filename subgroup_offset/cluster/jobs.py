@@ -17,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from subgroup_offset.cluster.job_record import JobRecord, SweepError
-from subgroup_offset.launch import hydra_quoted
+from subgroup_offset.cluster.launch import hydra_quoted
 from subgroup_offset.preflight import check_as_main_ppo
 from subgroup_offset.text import shortest_endings
 

@@ -39,9 +39,9 @@ from rich.text import Text
 
 from subgroup_offset.cluster.job_record import FAILED, FINISHED, PENDING, RUNNING, JobRecord, SweepError
 from subgroup_offset.cluster.jobs import Job, current_program, plan_jobs
+from subgroup_offset.cluster.launch import RunFailed, TrainingRun
+from subgroup_offset.cluster.processes import hold, terminable
 from subgroup_offset.files import write_text
-from subgroup_offset.launch import RunFailed, TrainingRun
-from subgroup_offset.processes import hold, terminable
 from subgroup_offset.text import flat
 
 EXIT_INTERRUPTED = 130  # what shells report for Ctrl-C

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from subgroup_offset.launch import LoggedStep
+from subgroup_offset.cluster.launch import LoggedStep
 
 PANELS = {
     "critic/score/mean": "mean reward",

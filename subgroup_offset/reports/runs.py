@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.launch import LoggedStep
+from subgroup_offset.cluster.launch import LoggedStep
 from subgroup_offset.reports.differences import Configured
 from subgroup_offset.reports.locate import (
     EVALUATION,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.launch import LoggedStep, merge_steps
+from subgroup_offset.cluster.launch import LoggedStep, merge_steps
 
 EVENTS = "events.out.tfevents.*"
 METRICS, EARLIER = "metrics.jsonl", "metrics.earlier.jsonl"
@@ -56,7 +56,7 @@ def read_file_log(path: Path) -> StepLog:
 
 
 def read_resumed_log(directory: Path) -> StepLog:
-    """The steps of :class:`~subgroup_offset.launch.TrainingRun`'s directory, over as many starts as it took."""
+    """The steps of :class:`~subgroup_offset.cluster.launch.TrainingRun`'s directory, over as many starts as it took."""
     parts = [read_file_log(path) for name in (EARLIER, METRICS) if (path := directory / name).is_file()]
     steps: list[LoggedStep] = []
     for part in parts:

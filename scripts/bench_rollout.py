@@ -19,7 +19,7 @@ import pandas as pd
 import typer
 from bench_rollout_worker import VARIABLE, WAYS, Workload
 
-from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.cluster.launch import LoggedStep, TrainingRun
 
 COST, CACHE = ("single", "barrier", "package"), ("none", "subgroup", "prompt")
 ORDERS = ("none", "subgroup", "prompt", "preview first")

@@ -93,6 +93,6 @@ fi
 start_ray --head --port "$port"
 await_head
 joined_run "$head:$port" "$nodes" "$@"
-attend python3 -m subgroup_offset.doctor --wait "$patience" "${doctor_args[@]}" "${run[@]}" ||
+attend python3 -m subgroup_offset.cli doctor --wait "$patience" "${doctor_args[@]}" "${run[@]}" ||
   [ "${DOCTOR:-}" = warn ] || die "the doctor found errors: mend them, or set DOCTOR=warn"
 attend python3 -m verl.trainer.main_ppo "${run[@]}"

@@ -21,7 +21,7 @@ joined_run auto "" "$@"
 printf -v quoted ' %q' "${run[@]}"
 otherwise="&&"
 [ "${DOCTOR:-}" != warn ] || otherwise=";"
-command="python3 -m subgroup_offset.doctor ${DOCTOR_ARGS:-}$quoted $otherwise python3 -m verl.trainer.main_ppo$quoted"
+command="python3 -m subgroup_offset.cli doctor ${DOCTOR_ARGS:-}$quoted $otherwise python3 -m verl.trainer.main_ppo$quoted"
 
 # The command travels as a variable: older versions of `ray job submit` lose quotes and brackets of their arguments.
 environment="$(python3 -c '

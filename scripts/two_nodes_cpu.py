@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from ray.cluster_utils import Cluster
 
-from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.cluster.launch import LoggedStep, TrainingRun
 
 NODE = {"num_cpus": 8, "num_gpus": 1, "object_store_memory": 10**9}
 

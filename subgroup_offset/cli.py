@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from subgroup_offset.cluster.doctor import doctor
 from subgroup_offset.data.command import data
-from subgroup_offset.doctor.command import doctor
 from subgroup_offset.evaluation.eval_command import evaluate
 from subgroup_offset.evaluation.grade_command import grade
 from subgroup_offset.reports.command import report
@@ -50,8 +50,8 @@ def demo(
     steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 8,
 ) -> None:
     """Train a tiny model with the paper's two-stage algorithm: real verl, vLLM and Ray, on this machine's CPU."""
+    from subgroup_offset.cluster.launch import RunFailed
     from subgroup_offset.demo import run_demo
-    from subgroup_offset.launch import RunFailed
 
     with told(RunFailed):
         run_demo(output, method, steps)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from subgroup_offset.launch import LoggedStep, TrainingRun
+from subgroup_offset.cluster.launch import LoggedStep, TrainingRun
 from subgroup_offset.strategy.dump import Rollout, prompt_of, read_rollouts
 from subgroup_offset.strategy.subgroups import PromptRecord, select
 

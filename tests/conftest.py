@@ -50,6 +50,13 @@ def untrained_world(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
+def printed_run(untrained_world) -> list[str]:
+    """Arguments of a toy run whose config is printed, not run."""
+    run = ["--config-name", "contrast", "+experiment=toy", "+platform=cpu"]
+    return [*run, f"toy_dir={untrained_world}", "trainer.project_name='two words'", "--cfg", "job"]
+
+
+@pytest.fixture
 def rollout(untrained_world, compose, monkeypatch) -> Callable[..., Any]:
     """Makes an agent loop worker in this process (``fake_rollout.py``): ``rollout(*overrides)``."""
     from fake_rollout import FakeRollout, N, Z

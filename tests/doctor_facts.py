@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
+from typing import Any
 
-from subgroup_offset.compat import PACKAGES
-from subgroup_offset.doctor.checks import Context
-from subgroup_offset.doctor.examine import judge
-from subgroup_offset.doctor.expected import Data, Directory, Expected, Model
-from subgroup_offset.doctor.facts import DataFacts, Gpu, HostFacts, ModelFacts, NodeFacts, PathFacts, Stage
-from subgroup_offset.doctor.findings import Finding
+from packaging.specifiers import SpecifierSet
+
+from subgroup_offset.cluster.doctor import judge
+from subgroup_offset.cluster.findings import Finding, Node, Target
+from subgroup_offset.cluster.needs import Data, Directory, Model, Needs
 
 GIB = 2**30
 MODEL, DATA, SHARED = "/shared/model", "/shared/train.parquet", "/shared/checkpoints"
@@ -21,42 +20,35 @@ VERSIONS = {
     "torch": "2.11.0+cu130",
     "vllm": "0.24.0",
     "transformers": "5.9.0",
-    "tensordict": "0.10.0",
-    "TransferQueue": "0.1.11",
-    "hydra-core": "1.3.2",
-    "numpy": "2.3.5",
 }
-assert set(VERSIONS) == {package.name for package in PACKAGES}
-
-HOST = HostFacts(
-    python="3.11.9",
-    executable="/env/bin/python",
-    cwd="/tmp/ray/cwd",
-    packages=VERSIONS,
-    code={"subgroup_offset": "c0de", "verl": "beef"},
-    importable=True,
-    plugins=("subgroup_offset",),
-    plugin_policy=None,
-    gpus=(Gpu("NVIDIA H200", 141 * GIB),) * 8,
-    gpu_error=None,
-    memory=2000 * GIB,
-    memory_available=1900 * GIB,
-    shared_memory=1000 * GIB,
-)
-PLUGIN = {"registered": True, "hooks": {"validate_config": True, "Tracking.log": True}, "import_error": None}
+HOST = {
+    "python": "3.11.9",
+    "executable": "/env/bin/python",
+    "cwd": "/tmp/ray/cwd",
+    "packages": VERSIONS,
+    "code": {"subgroup_offset": "c0de", "verl": "beef"},
+    "plugins": ["subgroup_offset"],
+    "plugin_policy": None,
+}
+MODEL_FACTS = {"kind": "directory", "offline": False, "error": None, "fingerprint": "f00d"}
+MODEL_FACTS |= {"parameters": 8 * 10**9, "bytes": 16 * 10**9}
 COLUMNS = {
-    "data_source": "string",
-    "prompt": "list<element: struct<content: string, role: string>>",
-    "reward_model": "struct<ground_truth: string, style: string>",
+    "data_source": "str",
+    "prompt": [{"content": "str", "role": "str"}],
+    "reward_model": {"ground_truth": "str", "style": "str"},
 }
-STAGES = {
-    "torch": Stage({"build": "13.0", "count": 8, "gpus": []}),
-    "verl": Stage("0.9.1"),
-    "plugin": Stage(PLUGIN),
-    "vllm": Stage("0.24.0"),
-    "tokenizers": Stage({MODEL: None}),
+DATA_FACTS = {"error": None, "columns": COLUMNS, "fingerprint": "da7a"}
+FACTS: dict[str, Any] = {
+    "host": HOST,
+    "data": {DATA: DATA_FACTS, "files": {}},
+    "memory": {"total": 2000 * GIB, "available": 1900 * GIB, "shared": 1000 * GIB},
+    "torch": {"count": 8, "why": None},
+    "verl": "0.9.1",
+    "plugin": {"registered": True, "hooks": {"validate_config": True, "Tracking.log": True}, "import_error": None},
+    "vllm": "0.24.0",
+    "models": {MODEL: MODEL_FACTS},
 }
-EXPECTED = Expected(
+NEEDS = Needs(
     nodes=2,
     gpus_per_node=8,
     total_gpus=16,
@@ -64,24 +56,8 @@ EXPECTED = Expected(
     data=(Data(DATA),),
     directories=(Directory(SHARED, "trainer.default_local_dir", may_be_made=True, checkpoints=True),),
 )
-CONTEXT = Context(EXPECTED, HOST, nodes=2)
-
-
-def node(name: str, host: HostFacts = HOST, other: str = "b", **changes) -> NodeFacts:
-    """A sound node of eight GPUs; ``other`` is the one whose token it has read."""
-    sound = NodeFacts(
-        id=f"id-{name}",
-        name=name,
-        ray_gpus=8,
-        ray_cpus=192,
-        host=host,
-        stages=STAGES,
-        models={MODEL: ModelFacts("directory", True, parameters=8 * 10**9, bytes=16 * 10**9, fingerprint="f00d")},
-        data={DATA: DataFacts(rows=17000, columns=COLUMNS, fingerprint="da7a")},
-        paths={SHARED: PathFacts("/shared", token(name), free=10_000 * GIB)},
-        seen={token(other): True},
-    )
-    return replace(sound, **changes)
+BOUNDS = {"verl": SpecifierSet(">=0.9.0,<0.10"), "transformers": SpecifierSet(">=5.5.3,<5.11,!=5.6.0")}
+TARGET = Target(NEEDS, HOST, BOUNDS, nodes=2)
 
 
 def token(name: str) -> str:
@@ -89,42 +65,31 @@ def token(name: str) -> str:
     return f"/shared/.token-{name}"
 
 
-def stages(**changes) -> dict:
-    """Sound stages, some of them changed."""
-    return {**STAGES, **changes}
+def place(name: str, **changes: Any) -> dict[str, Any]:
+    """What a node says of the shared directory."""
+    return {SHARED: {"directory": SHARED, "token": token(name), "error": None, "free": 9999 * GIB, **changes}}
 
 
-def hosts(**changes) -> HostFacts:
-    """A sound host, changed."""
-    return replace(HOST, **changes)
+def node(name: str, other: str = "b", errors: dict[str, str] | None = None, seen: Any = None, **facts: Any) -> Node:
+    """A sound node of eight GPUs that has read the token of ``other``; ``facts`` by step, or other fields of it."""
+    values = {**FACTS, "storage": place(name), **{step: facts[step] for step in facts if step in (*FACTS, "storage")}}
+    steps = {step: {"value": value} for step, value in values.items()}
+    steps |= {step: {"error": text} for step, text in (errors or {}).items()}
+    fields = {key: value for key, value in facts.items() if key not in values}
+    seen = {token(other): True} if seen is None else seen
+    return replace(Node(f"id-{name}", name, False, 8, 192, ("H200",), steps, seen=seen), **fields)
 
 
-def versions(**changes) -> HostFacts:
-    """A sound host with other versions; names with underscores for hyphens."""
-    return replace(HOST, packages={**VERSIONS, **{name.replace("_", "-"): v for name, v in changes.items()}})
-
-
-def pair(**changes) -> list[NodeFacts]:
+def pair(**changes: Any) -> list[Node]:
     """Two nodes, the first of them the head; ``changes`` of the second."""
     return [node("a", head=True), node("b", other="a", **changes)]
 
 
-def findings(*nodes: NodeFacts, context: Context = CONTEXT, dead: tuple = (), free: float = 16) -> tuple:
+def findings(*nodes: Node, target: Target = TARGET, dead: tuple = (), free: float = 16) -> tuple[Finding, ...]:
     """All findings about these nodes."""
-    return judge(nodes, dead, context, free).findings
+    return judge(nodes, dead, target, free).findings
 
 
-def only(found) -> Finding:
-    """The one finding there is."""
-    assert len(found) == 1, found
-    return found[0]
-
-
-def expecting(**changes) -> Context:
-    """The sound context with other expectations."""
-    return replace(CONTEXT, expected=replace(EXPECTED, **changes))
-
-
-def assert_matches(pattern: str, text: str) -> None:
-    """The text holds what the pattern says."""
-    assert re.search(pattern, text), text
+def expecting(**changes: Any) -> Target:
+    """The sound target with other needs."""
+    return replace(TARGET, needs=replace(NEEDS, **changes))

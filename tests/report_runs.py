@@ -118,7 +118,7 @@ def write_run(
     text: str = "an output",
     changes: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A run's directory as :class:`~subgroup_offset.launch.TrainingRun` makes it.
+    """A run's directory as :class:`~subgroup_offset.cluster.launch.TrainingRun` makes it.
 
     Args:
         directory: made here.

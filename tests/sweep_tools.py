@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.processes import hear_interrupts
+from subgroup_offset.cluster.processes import hear_interrupts
 
 TESTS = Path(__file__).resolve().parent
 PROGRAM = "sweep_program"

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from subgroup_offset import demo
 from subgroup_offset.cli import app
-from subgroup_offset.launch import LoggedStep
+from subgroup_offset.cluster.launch import LoggedStep
 
 
 class Stopped(Exception):

@@ -1,18 +1,18 @@
-"""The doctor on real Ray clusters of two nodes: a sound one, one whose second node lacks the plugin, one that hangs."""
+"""The doctor on a real Ray cluster, one node of which lacks the plugin or hangs; and a job submitted to it."""
 
-import json
 import os
 import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
 from ray.cluster_utils import Cluster
-from untrained_world import write_untrained_world
 
-NODE = {"num_cpus": 4, "num_gpus": 1, "object_store_memory": 10**8}
+NODE = {"num_cpus": 8, "num_gpus": 1, "object_store_memory": 10**8}
+SUBMIT = Path(__file__).resolve().parents[1] / "scripts" / "cluster_submit.sh"
 
 # Run by every interpreter of a node before anything else: this package cannot be imported, nor its metadata be found.
 HIDE = """
@@ -37,10 +37,13 @@ metadata.MetadataPathFinder.find_distributions = visible
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head node; the tests add the second."""
-    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-    yield started
-    started.shutdown()
+    """A head node with a dashboard; the tests add the second."""
+    with pytest.MonkeyPatch.context() as patch:
+        # As in an activated environment: jobs run what PATH names.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": True, "dashboard_port": 0})
+        yield started
+        started.shutdown()
 
 
 @contextmanager
@@ -56,42 +59,18 @@ def second_node(cluster, **options):
         cluster.remove_node(node)
 
 
-def doctor(cluster, *arguments):
-    command = [sys.executable, "-m", "subgroup_offset.doctor", "--address", cluster.address, *map(str, arguments)]
+def doctor(address, *arguments):
+    command = [sys.executable, "-m", "subgroup_offset.cli", "doctor", "--address", address, *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "150", "VERL_PLATFORM": "cpu"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """What a toy run reads."""
-    return write_untrained_world(tmp_path_factory.mktemp("world"))
-
-
 @pytest.mark.slow
-def test_a_run_that_can_start(cluster, world):
-    run = [
-        *("--config-name", "contrast", "+experiment=toy", "+platform=cpu", f"toy_dir={world}"),
-        *("trainer.nnodes=2", "trainer.save_freq=1", f"trainer.default_local_dir={world}/checkpoints"),
-        *("ray_kwargs.ray_init.num_cpus=null", "ray_kwargs.ray_init.num_gpus=null"),
-    ]
-    with second_node(cluster) as (node, _):
-        done = doctor(cluster, *run)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 error(s), 0 warning(s) on 2 node(s)" in done.stdout
-    assert node[:6] in done.stdout
-    rows = {line.split("│")[1].strip(): line for line in done.stdout.splitlines() if line.startswith("│")}
-    assert {row.count(" ok ") for row in rows.values()} == {2}
-    assert rows["data"].count("16 rows") == 2 and rows["paths"].count("1 of 1") == 2
-    # The tokens are gone, and the directory that the run makes was not made for it.
-    assert sorted(path.name for path in world.iterdir()) == ["model", "toy-train.parquet", "toy-val.parquet"]
-
-
-@pytest.mark.slow
-def test_a_node_without_the_plugin_is_named_with_the_fix(cluster, world, tmp_path):
+def test_a_node_without_the_plugin_is_named_with_the_fix(cluster, untrained_world, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(HIDE)
+    model, data = untrained_world / "model", untrained_world / "toy-train.parquet"
     with second_node(cluster, env_vars={"PYTHONPATH": str(tmp_path)}) as (node, _):
-        done = doctor(cluster, "--path", world, "--model", world / "model", "--data", world / "toy-train.parquet")
+        done = doctor(cluster.address, "--path", untrained_world, "--model", model, "--data", data)
     assert done.returncode == 1, done.stdout + done.stderr
     # vLLM for the CPU needs the plugin too.
     errors = {line.split(": ")[1]: line for line in done.stdout.splitlines() if line.startswith("error")}
@@ -104,10 +83,19 @@ def test_a_node_without_the_plugin_is_named_with_the_fix(cluster, world, tmp_pat
 def test_a_node_that_does_not_answer_is_a_finding(cluster):
     with second_node(cluster) as (node, raylet):
         raylet.suspend()
-        done = doctor(cluster, "--timeout", "20")
+        done = doctor(cluster.address, "--timeout", "20")
     assert done.returncode == 1, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if f"/{node[:6]}: ray" in line]
     assert line.startswith("error") and "gave no answer within 20 s" in line
+
+
+@pytest.mark.slow
+def test_a_job_is_submitted_to_a_running_cluster(cluster, printed_run):
+    given = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    environment = {**given, "RAY_API_SERVER_ADDRESS": f"http://{cluster.head_node.webui_url}"}
+    done = subprocess.run([str(SUBMIT), *printed_run], env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "0 error(s)" in done.stdout and "project_name: two words" in done.stdout
 
 
 @pytest.mark.parametrize("listens", [False, True])
@@ -118,22 +106,7 @@ def test_a_cluster_that_is_not_there(listens):
         if listens:
             server.listen()
         address = "{}:{}".format(*server.getsockname())
-        command = [sys.executable, "-m", "subgroup_offset.doctor", "--address", address, "--timeout", "3"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    reason = "no answer within 3 s" if listens else "nothing answers there"
+        done = doctor(address, "--timeout", "3")
+    reason = "no answer within 3 s" if listens else "[Errno 111] Connection refused"
     assert done.returncode == 1 and f"Ray at {address} cannot be joined: {reason}" in done.stderr
     assert "Fix: start it" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_the_answer_of_a_config_error_names_the_key(cluster):
-    done = doctor(cluster, "--config-name", "contrast", "no.such.key=1", "--timeout", "2")
-    assert done.returncode == 1
-    assert "error config: the run's config is refused" in done.stdout and "no.such.key" in done.stdout
-
-
-def test_messages_hold_no_lines_of_their_own():
-    """Errors of other libraries may have many lines: in a finding they are one."""
-    from subgroup_offset.doctor.node.imports import one_line
-
-    assert one_line(ValueError("a\n  b\n")) == "ValueError: a b"
-    assert len(one_line(ValueError(json.dumps(["x"] * 999)))) <= 500

@@ -1,229 +1,210 @@
-"""The scripts that the doctor sends to the nodes: what they find, and that they need nothing installed."""
+"""The script that the doctor sends to the nodes: what it finds, and that it needs nothing installed."""
 
+import functools
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from safetensors.torch import save_file
+import wrapt
 
-from subgroup_offset.doctor import facts
-from subgroup_offset.doctor.examine import host_request
-from subgroup_offset.doctor.node import MARKER, assets, host, imports, runner, source, storage
+from subgroup_offset.cluster import node_script as script
+from subgroup_offset.cluster.ray_nodes import read_answer, script_runner, script_source
 
-REQUESTS = {
-    "host": json.loads(host_request()),
-    "imports": {"vllm": True, "models": []},
-    "assets": {"models": [{"path": "/no/model"}], "data": ["/no/data.parquet"], "files": []},
-    "storage": {"action": "write", "paths": [{"path": "/no/where", "may_be_made": False}], "token": "t"},
+EVERYTHING = {
+    "steps": [step.__name__ for step in script.EXAMINATION],
+    "token": "t",
+    "directories": [{"path": "/no/where", "may_be_made": False}],
+    "models": [{"path": "/no/model", "config": "/no/model", "tokenizer": "/no/model", "trust_remote_code": False}],
+    "data": ["/no/data.parquet"],
+    "files": ["/no/reward.py"],
 }
 
 
-@pytest.mark.parametrize("name", REQUESTS)
-def test_scripts_run_by_a_bare_interpreter(name):
+def test_a_bare_interpreter_runs_it_and_says_what_is_missing():
     """-I -S: no site-packages, no PYTHONPATH; as on a node where nothing is installed."""
-    command = [sys.executable, "-I", "-S", "-c", source(name)]
-    done = subprocess.run(command, input=json.dumps(REQUESTS[name]), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    answer, failure = facts.read_answer({"exit": 0, "stdout": done.stdout, "stderr": ""})
-    assert answer and failure is None and MARKER in done.stdout
-    if name == "host":
-        found = facts.HostFacts.read(answer)
-        assert not found.importable and found.plugins == () and set(found.packages.values()) == {None}
-    if name == "imports":
-        stages = facts.read_stages(answer, None)
-        assert "ModuleNotFoundError: No module named 'verl'" in stages["verl"].error
-        assert set(stages) == {"torch", "verl", "plugin", "vllm"}
+    command = [sys.executable, "-I", "-S", "-c", script_source()]
+    done = subprocess.run(command, input=json.dumps(EVERYTHING), capture_output=True, text=True, timeout=60)
+    answer = read_answer({"exit": done.returncode, "stdout": done.stdout, "stderr": done.stderr})
+    assert answer["failure"] is None, done.stderr
+    facts = answer["facts"]
+    assert list(facts) == EVERYTHING["steps"]
+    host = facts["host"]["value"]
+    assert host["packages"] == {} and host["plugins"] == [] and host["code"] == {"subgroup_offset": None, "verl": None}
+    assert facts["storage"]["value"]["/no/where"]["error"] == "does not exist"
+    assert facts["verl"]["error"] == "ModuleNotFoundError: No module named 'verl'"
+    assert facts["models"]["value"]["/no/model"]["kind"] == "missing"
+    assert facts["data"]["value"]["files"] == {"/no/reward.py": False}
 
 
-def run(directory, monkeypatch, torch_module, seconds):
-    """The imports script beside a torch of our own."""
-    (directory / "torch.py").write_text(torch_module)
-    monkeypatch.setenv("PYTHONPATH", str(directory))
-    job = ("imports", source("imports"), json.dumps(REQUESTS["imports"]))
-    answer, failure = facts.read_answer(runner.run_scripts([job], seconds)["outputs"]["imports"])
-    return facts.read_stages(answer, failure)
-
-
-def test_an_import_that_ends_the_interpreter_is_named(tmp_path, monkeypatch):
-    crash = "import os, sys\nprint('illegal instruction', file=sys.stderr, flush=True)\nos._exit(4)\n"
-    stages = run(tmp_path, monkeypatch, crash, 60)
-    assert stages == {"torch": facts.Stage(error="ended with exit code 4 (illegal instruction)")}
-
-
-def test_an_import_that_hangs_is_named_and_ended(tmp_path, monkeypatch):
-    stages = run(tmp_path, monkeypatch, "import time\ntime.sleep(600)\n", 2)
-    assert stages == {"torch": facts.Stage(error="did not finish in time")}
+@pytest.mark.parametrize(
+    ("module", "seconds", "failure"),
+    [
+        (
+            "import os, sys\nprint('illegal instruction', file=sys.stderr, flush=True)\nos._exit(4)",
+            60,
+            "exit code 4 (ill",
+        ),
+        ("import time\ntime.sleep(600)", 3, "did not finish in time"),
+        (
+            "import subprocess, sys, time\n"
+            "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])\ntime.sleep(600)",
+            3,
+            "did not finish in time",
+        ),
+    ],
+)
+def test_an_import_that_ends_the_interpreter_or_hangs_is_named(tmp_path, monkeypatch, module, seconds, failure):
+    (tmp_path / "torch.py").write_text(module)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    output = script_runner()(script_source(), json.dumps({"steps": ["torch", "verl"]}), seconds)
+    answer = read_answer(output)
+    assert list(answer["facts"]) == ["torch"] and failure in answer["failure"]
+    assert answer["facts"]["torch"]["error"] == answer["failure"]
 
 
 def test_accelerators_that_ray_hid_from_the_task_are_seen_again(monkeypatch):
     show = "import os; print(repr(os.environ.get('CUDA_VISIBLE_DEVICES')))"
     for value, seen in (("", "None"), ("0,1", "'0,1'")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
-        assert runner.run_scripts([("x", show, "")], 60)["outputs"]["x"]["stdout"].strip() == seen
+        assert script_runner()(show, "", 60)["stdout"].strip() == seen
 
 
-def test_nvidia_smis_table():
-    text = "NVIDIA H200, 143771\nNVIDIA A100-SXM4-80GB, 81920\nNVIDIA GB10, [N/A]\n\n"
-    found = [(gpu["name"], gpu["memory"]) for gpu in host.parse_gpus(text)]
-    assert found == [
-        ("NVIDIA H200", 143771 * 2**20),
-        ("NVIDIA A100-SXM4-80GB", 81920 * 2**20),
-        ("NVIDIA GB10", None),
-    ]
+def test_what_the_plugin_logged_is_found_among_other_output():
+    text = "noise\nWARNING:subgroup_offset: registration failed (RuntimeError: why)\n"
+    assert "failed (RuntimeError: why)" in read_answer({"exit": 0, "stdout": "", "stderr": text})["plugin_log"]
 
 
-@pytest.mark.parametrize(
-    ("script", "found", "reason"),
-    [
-        ("echo 'NVIDIA H200, 143771'", ["NVIDIA H200"], None),
-        ("echo 'Driver/library version mismatch'; exit 18", [], "nvidia-smi failed (Driver/library version mismatch)"),
-        (None, [], "nvidia-smi is not installed"),
-    ],
-)
-def test_devices_are_listed_or_the_reason_is_given(tmp_path, monkeypatch, script, found, reason):
-    if script:
-        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    devices, error = host.gpus()
-    assert [device["name"] for device in devices] == found and error == reason
+def test_errors_of_many_lines_become_one():
+    assert script.one_line(ValueError("a\n  b\n")) == "ValueError: a b"
+    assert len(script.one_line(ValueError(json.dumps(["x"] * 999)))) <= 500
 
 
 def test_hooks_are_found_under_any_number_of_wrappers():
-    import functools
-
-    import wrapt
-
     def plain():
         pass
 
-    def ours(wrapped, instance, args, kwargs):
+    def hook(wrapped, instance, args, kwargs):
         return wrapped(*args, **kwargs)
 
     wrapped = functools.wraps(plain)(lambda: plain())
-    assert imports.layers(plain) == imports.layers(wrapped) == {__name__}
-    assert __name__ in imports.layers(wrapt.FunctionWrapper(json.dumps, ours))
-    assert __name__ not in imports.layers(json.dumps)
-
-
-def write_model(root, shards=2):
-    """A model directory with random weights of 6 values a shard."""
-    root.mkdir()
-    (root / "config.json").write_text("{}")
-    names = [f"model-{i}.safetensors" for i in range(shards)]
-    for name in names:
-        save_file({f"w.{name}": torch.rand(2, 3)}, root / name)
-    index = {"weight_map": {f"w.{name}": name for name in names}}
-    (root / "model.safetensors.index.json").write_text(json.dumps(index))
-    return root
+    assert script.layers(plain) == script.layers(wrapped) == {__name__}
+    assert __name__ in script.layers(wrapt.FunctionWrapper(json.dumps, hook))
+    assert __name__ not in script.layers(json.dumps)
 
 
 def look(path):
-    return facts.ModelFacts(**assets.model({"path": str(path)}))
+    path = str(path)
+    return script.look_at_model(path, tokenizer=path, config=path, trust_remote_code=False)
 
 
-def test_a_whole_model(tmp_path):
-    found = look(write_model(tmp_path / "m"))
-    assert found.found and found.kind == "directory" and found.parameters == 12
-    assert not found.problems and not found.missing and found.bytes > 48
+@pytest.fixture
+def model(untrained_world, tmp_path):
+    return Path(shutil.copytree(untrained_world / "model", tmp_path / "model"))
 
 
-def test_what_can_be_wrong_with_a_model(tmp_path):
-    root = write_model(tmp_path / "m")
-    (root / "model-1.safetensors").unlink()
-    assert look(root).missing == ["model-1.safetensors"]
-    (root / "model-1.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert "is no safetensors file" in look(root).problems[0]
-    (root / "model.safetensors.index.json").write_text("[]")
-    assert "index.json cannot be read" in look(root).problems[0]
-    (root / "model.safetensors.index.json").unlink()
-    (root / "config.json").write_text("{")
-    assert [problem.split(" (")[0] for problem in look(root).problems] == [
-        "config.json cannot be read",
-        "has no weights: neither model.safetensors nor an index of shards",
-    ]
-    assert not look(tmp_path / "elsewhere").found
+def test_a_whole_model_and_its_copy(untrained_world, model):
+    found = look(model)
+    assert (found["kind"], found["error"]) == ("directory", None)
+    assert found["parameters"] == 564_576 and found["bytes"] >= 4 * found["parameters"]
+    assert found == look(untrained_world / "model")
+    (model / "generation_config.json").unlink()
+    assert look(model)["error"] is None and look(model)["fingerprint"] != found["fingerprint"]
 
 
-@given(st.data())
-def test_weights_cut_anywhere_are_noticed(tmp_path_factory, data):
-    root = write_model(tmp_path_factory.mktemp("cut") / "m", shards=1)
-    path = root / "model-0.safetensors"
-    whole = path.read_bytes()
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    assert len(look(root).problems) == 1
+@pytest.mark.parametrize("size", [0, 5, 1000, -1])
+def test_weights_cut_anywhere_are_noticed(model, size):
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:size])
+    assert "Error" in look(model)["error"]
 
 
-def test_models_of_the_hub_are_looked_up_in_the_cache_only(monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+@pytest.mark.parametrize(
+    ("file", "text", "error"),
+    [
+        ("model.safetensors", None, "model.safetensors"),
+        ("model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "header"),
+        ("model.safetensors.index.json", '{"metadata": {}, "weight_map": {"x": "model-2.safetensors"}}', "model-2"),
+        ("config.json", "{", "JSON"),
+        ("tokenizer.json", "{", "Error"),
+    ],
+)
+def test_what_can_be_wrong_with_a_model(model, file, text, error):
+    if "index" in file:
+        (model / "model.safetensors").unlink()
+    (model / file).write_text(text) if text else (model / file).unlink()
+    assert error in look(model)["error"]
+
+
+def test_models_of_the_hub_are_looked_up_in_the_cache_only(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     found = look("some-owner/some-model-that-is-nowhere")
-    assert (found.kind, found.found, found.offline) == ("hub", False, True)
-    assert look("~/models/x").kind == "directory"
-    assert look("hdfs://host/model").kind == "remote"
+    assert (found["kind"], found["offline"]) == ("hub", True) and found["error"]
+    assert [look(path)["kind"] for path in ("~/models/x", "/no/model", "hdfs://host/model")] == 2 * ["missing"] + [
+        "remote"
+    ]
 
 
 ROWS = [
     {"prompt": [{"content": "1+1?" * 999, "role": "user"}], "data_source": "x", "reward_model": {"ground_truth": "2"}}
 ]
+SHAPE = {"prompt": [{"content": "str", "role": "str"}], "data_source": "str", "reward_model": {"ground_truth": "str"}}
 
 
 def test_data_files_of_every_kind_verl_reads(tmp_path):
     pd.DataFrame(ROWS).to_parquet(tmp_path / "a.parquet")
     pd.DataFrame(ROWS * 2).to_parquet(tmp_path / "b.parquet")
+    pd.DataFrame(ROWS).to_parquet(tmp_path / "c[1].parquet")
     (tmp_path / "c.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
     (tmp_path / "d.json").write_text(json.dumps(ROWS, indent=1))
-    for name, rows in (("a.parquet", 1), ("*.parquet", 3), ("c.jsonl", None), ("d.json", None)):
-        found = facts.DataFacts(**assets.data(str(tmp_path / name)))
-        assert found.error is None and found.rows == rows and set(found.columns) == set(ROWS[0]), name
-        assert "role" in found.columns["prompt"] and "ground_truth" in found.columns["reward_model"]
+    found = {
+        name: script.look_at_data(str(tmp_path / name)) for name in ("a.parquet", "*.parquet", "c.jsonl", "d.json")
+    }
+    for name, facts in found.items():
+        assert facts["error"] is None and facts["columns"] == SHAPE, name
+    assert len({facts["fingerprint"] for facts in found.values()}) == 4
+    (tmp_path / "copy.parquet").write_bytes((tmp_path / "a.parquet").read_bytes())
+    copy = script.look_at_data(str(tmp_path / "copy.parquet"))
+    assert copy["fingerprint"] == found["a.parquet"]["fingerprint"]
+    assert script.look_at_data("hdfs://host/a.parquet") == {"error": None, "columns": None, "fingerprint": None}
 
 
 @pytest.mark.parametrize(
     ("name", "error"),
     [
         ("no.parquet", "FileNotFoundError"),
-        ("no-*.parquet", "no file fits"),
+        ("no-*.parquet", "valid data file"),
         ("text.parquet", "ArrowInvalid"),
-        ("text.jsonl", "JSONDecodeError"),
+        ("text.jsonl", "JSON"),
         ("text.csv", "verl reads .parquet, .json and .jsonl"),
+        ("empty.parquet", "it has no rows"),
     ],
 )
 def test_data_files_that_cannot_be_read(tmp_path, name, error):
     if name.startswith("text"):
         (tmp_path / name).write_text("a,b\n")
-    assert error in assets.data(str(tmp_path / name))["error"]
-
-
-def test_equal_files_have_equal_fingerprints(tmp_path):
-    for name, rows in (("a", ROWS), ("b", ROWS), ("c", ROWS * 2)):
-        pd.DataFrame(rows).to_parquet(tmp_path / f"{name}.parquet")
-    a, b, c = (assets.data(str(tmp_path / f"{name}.parquet"))["fingerprint"] for name in "abc")
-    assert a == b != c
+    pd.DataFrame(ROWS[:0], columns=["prompt"]).to_parquet(tmp_path / "empty.parquet")
+    assert error in script.look_at_data(str(tmp_path / name))["error"]
 
 
 def test_tokens_are_written_read_and_removed(tmp_path):
-    written = facts.PathFacts(**storage.write(str(tmp_path), False, "n1"))
-    assert written.error is None and written.directory == str(tmp_path) and written.free > 0
-    files = {written.token: "n1", str(tmp_path / "none"): "n2"}
-    assert storage.main({"action": "read", "files": files}) == {written.token: True, str(tmp_path / "none"): False}
-    assert storage.read(written.token, "of an earlier run") is False
-    storage.main({"action": "remove", "files": [*files]})
+    written = script.write(str(tmp_path), False, "n1")
+    assert written["error"] is None and written["directory"] == str(tmp_path) and written["free"] > 0
+    files = {written["token"]: "n1", str(tmp_path / "none"): "n2"}
+    assert script.read({"files": files}) == {written["token"]: True, str(tmp_path / "none"): False}
+    assert script.read({"files": {written["token"]: "of an earlier run"}}) == {written["token"]: False}
+    script.remove({"files": [*files]})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_the_run_makes_is_tried_above_it(tmp_path):
+def test_a_directory_that_the_run_makes_is_tried_above_it_and_others_must_be_there(tmp_path):
     wanted = str(tmp_path / "run" / "checkpoints")
-    assert storage.write(wanted, False, "t")["error"] == "does not exist"
-    written = storage.write(wanted, True, "t")
+    assert script.write(wanted, False, "t")["error"] == "does not exist"
+    written = script.write(wanted, True, "t")
     assert written["error"] is None and written["directory"] == str(tmp_path) and not (tmp_path / "run").exists()
-
-
-def test_directories_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    assert storage.write(str(tmp_path / "file"), True, "t")["error"] == "is not a directory"
-    assert "cannot be written" in storage.write("/proc", False, "t")["error"]
+    assert script.write(str(tmp_path / "file"), True, "t")["error"] == "is not a directory"
+    assert "cannot be written" in script.write("/proc", False, "t")["error"]

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from fsdp_checkpoint import write_fsdp_checkpoint
 
+from subgroup_offset.cluster.processes import hear_interrupts
 from subgroup_offset.data.prepare import prepare
 from subgroup_offset.evaluation.checkpoint import TRACKER
 from subgroup_offset.evaluation.generations import SampleCounter, read_generations
 from subgroup_offset.evaluation.problems import BENCHMARKS, read_problems
 from subgroup_offset.evaluation.samples import OVERALL, read_samples
-from subgroup_offset.processes import hear_interrupts
 
 PROGRAM = "import typer; from subgroup_offset.evaluation.eval_command import evaluate; typer.run(evaluate)"
 SAMPLES = 2

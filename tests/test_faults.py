@@ -13,7 +13,7 @@ from faulty_loop import DEADLY_STEP, MARKS, SPEECHLESS
 from toy_run import toy_overrides
 from two_nodes_cpu import two_node_cluster
 
-from subgroup_offset.launch import RunFailed, TrainingRun
+from subgroup_offset.cluster.launch import RunFailed, TrainingRun
 
 TESTS = Path(__file__).resolve().parent
 PROMPTS, K, Z = 8, 4, 4

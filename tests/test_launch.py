@@ -10,8 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgroup_offset import launch
-from subgroup_offset.launch import (
+from subgroup_offset.cluster import launch
+from subgroup_offset.cluster.launch import (
     LoggedStep,
     RunFailed,
     TrainingRun,

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from subgroup_offset.processes import hold, terminable
+from subgroup_offset.cluster.processes import hold, terminable
 
 HANGUP = signal.SIGHUP
 

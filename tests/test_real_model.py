@@ -9,8 +9,8 @@ import pytest
 from smollm2 import write_model
 from stock_gsm8k import GSM8K, as_overrides
 
+from subgroup_offset.cluster.launch import TrainingRun
 from subgroup_offset.data.prepare import prepare
-from subgroup_offset.launch import TrainingRun
 from subgroup_offset.strategy.dump import read_rollouts
 
 PROMPTS = 1

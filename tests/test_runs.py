@@ -20,13 +20,13 @@ from typing import Any
 import psutil
 import pytest
 
+from subgroup_offset.cluster.job_record import JobRecord
+from subgroup_offset.cluster.launch import read_run_steps
+from subgroup_offset.cluster.processes import hear_interrupts
 from subgroup_offset.evaluation.generations import SampleCounter, read_generations
 from subgroup_offset.evaluation.samples import read_samples
-from subgroup_offset.launch import read_run_steps
-from subgroup_offset.processes import hear_interrupts
 from subgroup_offset.strategy import extract_preview
 from subgroup_offset.strategy.dump import Rollout, read_rollouts
-from subgroup_offset.sweep.record import JobRecord
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

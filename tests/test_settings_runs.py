@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toy_run import toy_overrides
 
-from subgroup_offset.launch import TrainingRun
+from subgroup_offset.cluster.launch import TrainingRun
 from subgroup_offset.strategy.record import read_records
 from subgroup_offset.strategy.selection import mean_pairwise_distance, select_pairs
 from subgroup_offset.strategy.subgroups import PromptRecord

@@ -1,43 +1,51 @@
-"""What a sweep makes of real verl configs: jobs that are kept apart, and bad values refused before the first job."""
+"""What a sweep makes of real verl configs: jobs that share nothing, and what is refused before the first job."""
 
 from __future__ import annotations
 
+import os
+import string
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hydra import initialize_config_module
+from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
+from hydra.types import HydraContext, RunMode
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
-from subgroup_offset.sweep.changes import changed_settings, save_config
-from subgroup_offset.sweep.plan import Job, Planner
-from subgroup_offset.sweep.settings import SweepError, SweepSettings
+from subgroup_offset.cluster.job_record import SweepError
+from subgroup_offset.cluster.jobs import MAX_NAME, Job, job_name, plan_jobs, swept_keys
+from subgroup_offset.cluster.sweep import Display, open_entry, run_sweep
 
 LAUNCHER = "hydra/launcher=subgroup_offset"
 TOY = ["+experiment=toy", "+platform=cpu", "toy_dir=/toy"]
 LAM = "algorithm.subgroup.lam"
+MAIN_PPO = ["-m", "verl.trainer.main_ppo"]
 
 
 class Sweep:
     """A sweep of ``contrast`` as its command line would compose it."""
 
-    def __init__(self, hydra, overrides: list[str], env: dict[str, str]) -> None:
-        self._hydra = hydra
-        config = hydra.compose_config(
-            config_name="contrast", overrides=[LAUNCHER, *TOY, *overrides], run_mode=RunMode.MULTIRUN
-        )
-        settings = SweepSettings(module="verl.trainer.main_ppo", env=env)
-        self.planner = Planner(hydra.config_loader, config, settings)
+    def __init__(self, hydra, overrides: list[str]) -> None:
+        self._hydra, self._fixed = hydra, [o for o in overrides if "," not in o or "[" in o]
+        self.config = hydra.compose_config("contrast", [LAUNCHER, *TOY, *overrides], RunMode.MULTIRUN)
 
-    def plan(self, *swept: list[str], fixed: tuple[str, ...] = ()) -> list[Job]:
-        return self.planner.plan([[*TOY, *fixed, *job] for job in swept], 0)
+    def plan(self, *swept: list[str]) -> list[Job]:
+        jobs = [[*TOY, *(o for o in self._fixed if not o.startswith("hydra.")), *job] for job in swept]
+        return plan_jobs(self._hydra.config_loader, self.config, jobs, MAIN_PPO)
+
+    def run(self, *swept: list[str]) -> None:
+        run_sweep(HydraContext(self._hydra.config_loader, Callbacks()), self.config, swept)
 
     def compose(self, job: Job) -> DictConfig:
         """The config that the job's own process composes."""
         overrides = [part for part in job.command_line() if not part.startswith("--")]
-        config = self._hydra.compose_config(config_name="contrast", overrides=overrides, run_mode=RunMode.RUN)
+        config = self._hydra.compose_config("contrast", overrides, RunMode.RUN)
         config.hydra.runtime.output_dir = str(job.directory / "hydra")
         HydraConfig.instance().set_config(config)
         return config
@@ -47,50 +55,45 @@ class Sweep:
 def sweep(tmp_path, monkeypatch) -> Iterator[Callable[..., Sweep]]:
     monkeypatch.chdir(tmp_path)
     with initialize_config_module("verl.trainer.config", version_base=None):
-        yield lambda *overrides, **env: Sweep(GlobalHydra.instance().hydra, list(overrides), env)
+        yield lambda *overrides: Sweep(GlobalHydra.instance().hydra, list(overrides))
 
 
-def test_each_job_has_its_own_directory_checkpoints_and_name(sweep, tmp_path):
+def test_each_job_has_its_own_directory_checkpoints_and_name_and_all_else_as_without_a_sweep(sweep, tmp_path):
     this = sweep(f"{LAM}=-0.3,0.3")
     jobs = this.plan([f"{LAM}=-0.3"], [f"{LAM}=0.3"])
     root = tmp_path / "outputs" / "sweeps" / "contrast" / "toy"
     assert [job.directory for job in jobs] == [root / "lam=-0.3", root / "lam=0.3"]
-    for job, lam in zip(jobs, (-0.3, 0.3), strict=True):
-        config = this.compose(job)
-        assert config.algorithm.subgroup.lam == lam
-        assert config.trainer.default_local_dir == str(job.directory / "checkpoints") == str(job.checkpoints)
-        assert config.trainer.experiment_name == f"toy-lam={lam}"
-        assert config.trainer.resume_mode == "auto"
-        assert config.trainer.logger == ["console", "file"]
-        assert config.hydra.sweep.subdir == f"lam={lam}" and config.hydra.mode == RunMode.RUN
-        assert (job.total_steps, job.save_freq) == (8, -1)
-        assert job.program == ["-m", "verl.trainer.main_ppo"] and "--config-name=contrast" in job.command_line()
-
-
-def test_nothing_else_differs_from_a_run_without_the_sweep(sweep):
-    this = sweep(f"{LAM}=-0.3,0.3")
-    (job,) = this.plan([f"{LAM}=0.3"])
+    job = jobs[1]
+    config = this.compose(job)
+    own = {
+        "default_local_dir": str(job.directory / "checkpoints"),
+        "experiment_name": "toy-lam=0.3",
+        "resume_mode": "auto",
+        "logger": ["console", "file"],
+    }
+    assert job.program == [*MAIN_PPO, "--config-name=contrast"] and str(job.checkpoints) == own["default_local_dir"]
+    assert config.hydra.sweep.subdir == "lam=0.3" and config.hydra.mode == RunMode.RUN
+    assert (job.total_steps, job.saves) == (8, False)
     alone = GlobalHydra.instance().hydra.compose_config("contrast", [*TOY, f"{LAM}=0.3"], RunMode.RUN)
-    mine, theirs = (OmegaConf.to_container(c) for c in (this.compose(job), alone))
-    for config in (mine, theirs):
-        del config["hydra"]
-        for key in ("default_local_dir", "experiment_name", "resume_mode", "logger"):
-            del config["trainer"][key]
-    assert mine == theirs
+    expected = OmegaConf.to_container(alone)
+    expected["trainer"].update(own)
+    assert {**OmegaConf.to_container(config), "hydra": 0} == {**expected, "hydra": 0}
 
 
-def test_paths_that_all_jobs_would_share_become_parents(sweep, tmp_path):
-    fixed = (
+def test_shared_paths_become_parents_and_a_checkpoint_given_by_path_holds_at_first(sweep, tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSORBOARD_DIR", "/data/tb")
+    this = sweep(
         "trainer.default_local_dir=ckpt",
         "trainer.rollout_data_dir=/data/rollouts/",
         "trainer.validation_data_dir=${hydra:runtime.output_dir}/val",
         "algorithm.subgroup.strategy.data_dir=strategies",
         "trainer.default_hdfs_dir=hdfs://host/ckpt",
-        "global_profiler.tool=torch",
-        "ray_kwargs.timeline_json_file=timeline.json",
+        "trainer.logger=[tensorboard,file]",
+        "trainer.resume_mode=resume_path",
+        "trainer.resume_from_path=/warm/global_step_7",
+        f"{LAM}=-0.3,0.3",
     )
-    this = sweep(*fixed, f"{LAM}=-0.3,0.3", TENSORBOARD_DIR="/data/tb")
-    (job,) = this.plan([f"{LAM}=0.3"], fixed=fixed)
+    (job,) = this.plan([f"{LAM}=0.3"])
     config = this.compose(job)
     trainer = config.trainer
     assert trainer.default_local_dir == str(tmp_path / "ckpt" / "lam=0.3") == str(job.checkpoints)
@@ -98,16 +101,12 @@ def test_paths_that_all_jobs_would_share_become_parents(sweep, tmp_path):
     assert trainer.validation_data_dir == f"{job.directory}/hydra/val"  # in the job's directory already
     assert config.algorithm.subgroup.strategy.data_dir == "strategies/lam=0.3"
     assert trainer.default_hdfs_dir == "hdfs://host/ckpt/lam=0.3"
-    assert config.global_profiler.save_path == "outputs/profile/lam=0.3"
-    assert config.ray_kwargs.timeline_json_file == f"{job.directory}/timeline.json"
+    assert trainer.logger == ["tensorboard", "file"]
     assert config.ray_kwargs.ray_init.runtime_env.env_vars.TENSORBOARD_DIR == "/data/tb/lam=0.3"
-
-
-def test_the_users_loggers_stay(sweep):
-    fixed = ("trainer.logger=[tensorboard,file]",)
-    this = sweep(*fixed, f"{LAM}=-0.3,0.3")
-    (job,) = this.plan([f"{LAM}=0.3"], fixed=fixed)
-    assert this.compose(job).trainer.logger == ["tensorboard", "file"]
+    assert trainer.resume_mode == "resume_path"
+    job.checkpoints.mkdir(parents=True)
+    (job.checkpoints / "latest_checkpointed_iteration.txt").write_text("8")
+    assert job.command_line()[-1] == "++trainer.resume_mode=auto"
 
 
 @pytest.mark.parametrize(
@@ -124,18 +123,8 @@ def test_the_experiment_is_named_by_what_is_swept_besides_it(sweep, swept, name)
     assert this.compose(job).trainer.experiment_name == name
 
 
-def test_a_checkpoint_given_by_path_holds_until_the_job_has_its_own(sweep):
-    fixed = ("trainer.resume_mode=resume_path", "trainer.resume_from_path=/warm/global_step_7")
-    this = sweep(*fixed, f"{LAM}=-0.3,0.3")
-    (job,) = this.plan([f"{LAM}=0.3"], fixed=fixed)
-    assert this.compose(job).trainer.resume_mode == "resume_path"
-    job.checkpoints.mkdir(parents=True)
-    (job.checkpoints / "latest_checkpointed_iteration.txt").write_text("8")
-    assert this.compose(job).trainer.resume_mode == "auto"
-
-
 def test_every_bad_value_is_refused_before_the_first_job(sweep):
-    this = sweep(f"{LAM}=0,x,0.3")
+    this = sweep(f"{LAM}=0,x,0.3", "actor_rollout_ref.rollout.n=12,16")
     with pytest.raises(SweepError) as refused:
         this.plan([f"{LAM}=0"], [f"{LAM}=x"], [f"{LAM}=0.3"], ["actor_rollout_ref.rollout.n=12", f"{LAM}=1"])
     message = str(refused.value)
@@ -144,50 +133,113 @@ def test_every_bad_value_is_refused_before_the_first_job(sweep):
     assert message.count("\nJob ") == 2
 
 
-def test_a_changed_config_file_is_noticed_by_its_settings(sweep, tmp_path):
-    (job,) = sweep(f"{LAM}=-0.3,0.3").plan([f"{LAM}=0.3"])
-    assert changed_settings(tmp_path, job.config) == ""  # nothing was started yet
-    save_config(tmp_path, job.config)
-    assert changed_settings(tmp_path, job.config) == ""
-    job.config.trainer.logger.append("wandb")
-    job.config.data.seed = 7
-    assert changed_settings(tmp_path, job.config) == "data.seed, trainer.logger"
-    job.config.trainer.nnodes, job.config.trainer.test_freq = 2, 9
-    assert changed_settings(tmp_path, job.config) == "data.seed, trainer.logger, trainer.nnodes and 1 more"
+@pytest.mark.parametrize(
+    ("overrides", "jobs", "message"),
+    [
+        (["hydra.sweep.subdir=x"], [[f"{LAM}=0.3"]], "hydra.sweep.subdir is set"),
+        ([], [[f"{LAM}=0.3"], [f"{LAM}=0.3"]], "Two jobs would share the directory lam=0.3"),
+        (["trainer.logger=[wandb]"], [[f"{LAM}=0.3"]], "WANDB_RUN_ID=abc would put all jobs .* into one wandb run"),
+    ],
+)
+def test_what_would_bring_jobs_together_is_refused(sweep, monkeypatch, overrides, jobs, message):
+    monkeypatch.setenv("WANDB_RUN_ID", "abc")
+    with pytest.raises(SweepError, match=message):
+        sweep(*overrides, f"{LAM}=-0.3,0.3").plan(*jobs)
 
 
-def test_a_tracker_that_would_take_all_jobs_for_one_run_is_refused(sweep):
-    fixed = ("trainer.logger=[wandb]",)
-    with pytest.raises(SweepError, match="WANDB_RUN_ID=abc would put all jobs of the sweep into one wandb run: unset"):
-        sweep(*fixed, f"{LAM}=-0.3,0.3", WANDB_RUN_ID="abc").plan([f"{LAM}=0.3"], fixed=fixed)
+@pytest.mark.parametrize("override", ["hydra.sweeper.max_batch_size=1", "hydra.sweeper._target_=another.Sweeper"])
+def test_only_whole_sweeps_of_hydras_own_sweeper_are_run(sweep, override):
+    with pytest.raises(SweepError, match="give another sweeper another launcher"):
+        sweep(override, f"{LAM}=-0.3,0.3").run([f"{LAM}=0.3"])
 
 
-def test_the_users_own_names_of_directories_hold(sweep, tmp_path):
-    this = sweep("hydra.sweep.dir=mine", "hydra.sweep.subdir=number-${hydra.job.num}", f"{LAM}=-0.3,0.3")
-    jobs = this.plan([f"{LAM}=-0.3"], [f"{LAM}=0.3"])
-    assert [job.directory for job in jobs] == [tmp_path / "mine" / "number-0", tmp_path / "mine" / "number-1"]
-
-
-def test_configs_of_other_programs_are_refused(tmp_path, monkeypatch):
+def test_configs_of_other_programs_are_refused(sweep):
     from hydra.core.config_store import ConfigStore
 
-    monkeypatch.chdir(tmp_path)
+    sweep()
     ConfigStore.instance().store(name="no_training", node={"lam": 0})
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        hydra = GlobalHydra.instance().hydra
-        config = hydra.compose_config("no_training", [LAUNCHER], RunMode.MULTIRUN)
-        with pytest.raises(SweepError, match=r"no section `trainer`.*hydra/launcher=basic"):
-            Planner(hydra.config_loader, config, SweepSettings(module="verl")).plan([["lam=1"]], 0)
+    hydra = GlobalHydra.instance().hydra
+    config = hydra.compose_config("no_training", [LAUNCHER, "lam=1,2"], RunMode.MULTIRUN)
+    with pytest.raises(SweepError, match=r"no section `trainer`.*hydra/launcher=basic"):
+        plan_jobs(hydra.config_loader, config, [["lam=1"]], MAIN_PPO)
 
 
-@pytest.mark.parametrize("method", ["grpo", "strategy_grpo", "alignment", "contrast"])
-def test_the_methods_are_swept_by_this_launcher(method):
-    ours = "hydra_plugins.subgroup_offset_launcher.SubgroupOffsetLauncher"
+def test_checkpoints_of_another_run_are_not_resumed(sweep):
+    (job,) = sweep(f"{LAM}=-0.3,0.3").plan([f"{LAM}=0.3"])
+    job.checkpoints.mkdir(parents=True)
+    (job.checkpoints / "latest_checkpointed_iteration.txt").write_text("2")
+    with pytest.raises(SweepError, match=f"{job.checkpoints} holds checkpoints of a run that is not part of this"):
+        open_entry(job, Display())
+
+
+def test_a_job_is_resumed_with_the_config_that_it_was_started_with_only(sweep):
+    (job,) = sweep(f"{LAM}=-0.3,0.3").plan([f"{LAM}=0.3"])
+    entry = open_entry(job, Display())  # nothing was started yet
+    entry.record.start()
+    entry.record.end("failed", 1)
+    entry.save()
+    (job.directory / "config.yaml").write_text(job.config)
+    assert open_entry(job, Display()).record.attempts == 1
+
+    def refusal(**changes: str) -> str:
+        with pytest.raises(SweepError) as refused:
+            open_entry(replace(job, **changes), Display())
+        return str(refused.value)
+
+    assert "Now checkpoints=/elsewhere (was /" in refusal(checkpoints=Path("/elsewhere"))
+    config = OmegaConf.create(job.config)
+    config.data.seed = 7
+    found = refusal(config=OmegaConf.to_yaml(config))
+    assert f"Now data.seed=7 (was 1). Give this sweep another hydra.sweep.dir, or remove {job.directory}." in found
+    config.trainer.logger.append("wandb")
+    config.trainer.test_freq = 5
+    found = refusal(config=OmegaConf.to_yaml(config))
+    assert (
+        "data.seed=7 (was 1), trainer.logger=['console', 'file', 'wandb'] (was ['console', 'file']) and 1 more."
+        in found
+    )
+
+
+def test_the_methods_are_swept_by_this_launcher():
+    method, this = "contrast", "hydra_plugins.subgroup_offset_launcher.SubgroupOffsetLauncher"
     with initialize_config_module("verl.trainer.config", version_base=None):
         hydra = GlobalHydra.instance().hydra
         named = hydra.compose_config(method, [], RunMode.MULTIRUN)
         added = hydra.compose_config("ppo_trainer", [f"+subgroup_offset={method}"], RunMode.MULTIRUN)
         other = hydra.compose_config(method, ["hydra/launcher=basic"], RunMode.MULTIRUN)
-    assert named.hydra.launcher._target_ == added.hydra.launcher._target_ == ours != other.hydra.launcher._target_
+        swept = [LAUNCHER, f"+subgroup_offset={method},alignment", "data.seed=1,2", "data.shuffle=false"]
+        keys = swept_keys(hydra.compose_config("ppo_trainer", swept, RunMode.MULTIRUN))
+    assert keys == {"+subgroup_offset", "data.seed"}
+    assert named.hydra.launcher._target_ == added.hydra.launcher._target_ == this != other.hydra.launcher._target_
     assert named.hydra.sweep.dir == f"outputs/sweeps/{method}/gsm8k"
     assert added.hydra.sweep.dir == "outputs/sweeps/ppo_trainer/gsm8k"
+
+
+KEYS = st.lists(st.sampled_from(["lam", "seed", "a", "b"]), min_size=1, max_size=3).map(".".join)
+VALUES = st.text(string.ascii_letters + string.digits + " /\\'\"[]{},.=:$äß", max_size=120)
+OVERRIDES = st.dictionaries(KEYS, VALUES, max_size=4).map(lambda pairs: [f"{k}={v}" for k, v in pairs.items()])
+
+
+@pytest.mark.parametrize(
+    ("swept", "name"),
+    [
+        (["algorithm.subgroup.lam=-0.3"], "lam=-0.3"),
+        (["algorithm.subgroup.lam=-0.3", "data.seed=1"], "lam=-0.3,seed=1"),
+        (["actor.optim.lr=1e-6", "critic.optim.lr=1e-5"], "actor.optim.lr=1e-6,critic.optim.lr=1e-5"),
+        (["+algorithm.subgroup.std=none"], "std=none"),
+        ([], "job"),
+    ],
+)
+def test_a_job_is_named_by_what_is_swept(swept, name):
+    assert job_name(swept) == name
+
+
+@given(OVERRIDES, OVERRIDES)
+def test_any_name_is_one_directory_and_no_other_jobs(one, other):
+    # The jobs of a sweep sweep the same keys.
+    other = [f"{a.partition('=')[0]}={b.partition('=')[2]}" for a, b in zip(one, other, strict=False)]
+    one = one[: len(other)]
+    name = job_name(one)
+    assert 0 < len(name) <= MAX_NAME and name not in (".", "..") and os.sep not in name
+    assert set(name) <= set(string.ascii_letters + string.digits + "_.+=,@-")
+    assert (name == job_name(other)) is (one == other)

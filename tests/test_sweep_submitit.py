@@ -1,4 +1,4 @@
-"""hydra-submitit-launcher beside ours: its jobs are processes too, and keep apart with one override."""
+"""hydra-submitit-launcher in place of this one: its jobs are processes too, and share nothing with one override."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""The Hydra launcher ``subgroup_offset``: each job of a multirun in a process of its own (``subgroup_offset.sweep``).
+"""The Hydra launcher ``subgroup_offset``: each job of a multirun in a process of its own (``cluster.sweep``).
 
 Hydra imports this module whenever any Hydra program starts: nothing but Hydra is imported here. It runs the module
-before it is in ``sys.modules``, where a dataclass with postponed annotations would look for it.
+before it is in ``sys.modules``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn
@@ -15,36 +13,17 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 
-@dataclass
-class LauncherConf:
-    """``hydra.launcher``; the settings are documented where they are checked, ``subgroup_offset.sweep.settings``."""
-
-    _target_: str = "hydra_plugins.subgroup_offset_launcher.SubgroupOffsetLauncher"
-    module: str | None = None
-    timeout: float | None = None
-    retries: int = 0
-    env: dict[str, str] = field(default_factory=dict)
-    objective: str | None = None
-
-
 class SubgroupOffsetLauncher(Launcher):
     """Runs the jobs of a sweep one after another, each as its own process, and goes on with a sweep that was ended."""
 
-    def __init__(self, **settings: Any) -> None:
-        self._settings = settings
-        self._sweep: Any = None
-
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self._context = hydra_context
-        self._task_function = task_function
         self._config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        from subgroup_offset.sweep.launcher import SweepSession
+        from subgroup_offset.cluster.sweep import run_sweep
 
-        if self._sweep is None:
-            self._sweep = SweepSession(self._context, self._config, self._settings)
-        return self._sweep.launch([list(overrides) for overrides in job_overrides], initial_job_idx)
+        return run_sweep(self._context, self._config, job_overrides)
 
 
 # The name of what is swept: the recipe or experiment config that was chosen (configs/), or the run's own name.
@@ -57,7 +36,10 @@ ConfigStore.instance().store(
     # Also the sweep's directory: Hydra's default has the time in it, where a sweep started again finds nothing.
     package="_global_",
     node={
-        "hydra": {"launcher": LauncherConf, "sweep": {"dir": f"outputs/sweeps/${{hydra.job.config_name}}/{_CHOICE}"}}
+        "hydra": {
+            "launcher": {"_target_": f"{__name__}.SubgroupOffsetLauncher"},
+            "sweep": {"dir": f"outputs/sweeps/${{hydra.job.config_name}}/{_CHOICE}"},
+        }
     },
     provider="subgroup-offset",
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from subgroup_offset.cluster.processes import hold
 from subgroup_offset.evaluation.checkpoint import find_checkpoint
 from subgroup_offset.evaluation.generate import Generation, generate
 from subgroup_offset.evaluation.generations import read_generations
@@ -19,7 +20,6 @@ from subgroup_offset.evaluation.problems import BENCHMARKS, read_problems
 from subgroup_offset.evaluation.run_config import Sampling
 from subgroup_offset.evaluation.samples import Plan
 from subgroup_offset.evaluation.settings import EvaluationRecord
-from subgroup_offset.processes import hold
 
 LOCK = "evaluation.lock"
 

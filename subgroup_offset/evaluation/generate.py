@@ -9,6 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from subgroup_offset.cluster.launch import RunFailed, TrainingRun
+from subgroup_offset.cluster.processes import terminable
 from subgroup_offset.evaluation.checkpoint import Checkpoint
 from subgroup_offset.evaluation.generations import SampleCounter, read_generations
 from subgroup_offset.evaluation.merge import merged, model_directory
@@ -25,8 +27,6 @@ from subgroup_offset.evaluation.run_config import (
     shaping_settings,
 )
 from subgroup_offset.evaluation.settings import EvaluationRecord
-from subgroup_offset.launch import RunFailed, TrainingRun
-from subgroup_offset.processes import terminable
 
 SAMPLES = "samples"
 

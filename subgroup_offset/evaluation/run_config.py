@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from subgroup_offset.cluster.launch import hydra_quoted
 from subgroup_offset.evaluation.plan import EvaluationError
-from subgroup_offset.launch import hydra_quoted
 
 MANAGER = "subgroup_offset.evaluation.rollout.EvaluationManager"
 _ROLLOUT = "actor_rollout_ref.rollout"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from subgroup_offset.launch import LoggedStep
+from subgroup_offset.cluster.launch import LoggedStep
 from subgroup_offset.reports.locate import (
     EVALUATION,
     JOB,

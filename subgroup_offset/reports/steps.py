@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.launch import LoggedStep, merge_steps
+from subgroup_offset.cluster.launch import LoggedStep, merge_steps
 from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
 from subgroup_offset.text import shortened
 

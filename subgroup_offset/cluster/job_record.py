@@ -1,31 +1,34 @@
-"""``job.json``: what is known on disk about a job, so that a sweep can be ended in any way and started again."""
+"""``job.json``: what is known on disk about a job of a sweep, so that a sweep can end in any way and start again."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
-import os
 import socket
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psutil
+from hydra.errors import CompactHydraException
 
-from subgroup_offset.sweep.settings import SweepError
+from subgroup_offset.files import write_text
 
 FILE_NAME = "job.json"
-_CLOCK_SECONDS = 5.0
 PENDING, RUNNING, FINISHED, FAILED = STATES = ("pending", "running", "finished", "failed")
+_CLOCK_SECONDS = 5.0
+
+
+class SweepError(CompactHydraException):
+    """A sweep that cannot be started or went wrong. Hydra prints its message without a traceback and exits with 1."""
 
 
 @dataclass
 class JobRecord:
     """The state of one job."""
 
-    #: What runs, without its overrides: program, ``--config-name`` and the like.
+    #: What Python runs, ``--config-name`` included, without the overrides.
     program: list[str]
     #: The job's task overrides, swept or not, as the sweeper gave them.
     overrides: list[str]
@@ -60,27 +63,20 @@ class JobRecord:
         """
         path = directory / FILE_NAME
         try:
-            values: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            record = cls(**values)
+            record = cls(**json.loads(path.read_text("utf-8")))
+            if record.state not in STATES:
+                raise ValueError(f"state={record.state!r} is none of {', '.join(STATES)}")
         except FileNotFoundError:
             return None
         except (ValueError, TypeError) as error:
             raise SweepError(
                 f"{path} is no record of a job ({error}): remove the directory, or give another hydra.sweep.dir."
             ) from error
-        if record.state not in STATES:
-            raise SweepError(f"{path}: state={record.state!r} is unknown: use one of {', '.join(STATES)}.")
         return record
 
     def save(self, directory: Path) -> None:
         """Write the record whole or not at all: a crash leaves the one before."""
-        directory.mkdir(parents=True, exist_ok=True)
-        whole = directory / (FILE_NAME + ".tmp")
-        with whole.open("w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(self), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        whole.replace(directory / FILE_NAME)
+        write_text(directory / FILE_NAME, json.dumps(dataclasses.asdict(self), indent=1))
 
     def start(self) -> None:
         """A new attempt begins; its process follows with :meth:`runs_as`."""
@@ -93,15 +89,9 @@ class JobRecord:
         with contextlib.suppress(psutil.NoSuchProcess):
             self.pid, self.pid_created = pid, psutil.Process(pid).create_time()
 
-    def end(self, exit_code: int | None, finished: bool) -> None:
-        """The attempt is over."""
-        self.state = FINISHED if finished else FAILED
-        self.ended, self.exit_code = _now(), exit_code
-        self.pid = self.pid_created = None
-
-    def interrupt(self) -> None:
-        """The attempt was ended with the sweep, and is to be resumed. Exit code 0 would not mean that it is done."""
-        self.state, self.ended = PENDING, _now()
+    def end(self, state: str, exit_code: int | None = None) -> None:
+        """The attempt is over. ``pending``: it was ended with the sweep, and is to be resumed."""
+        self.state, self.ended, self.exit_code = state, _now(), exit_code
         self.pid = self.pid_created = None
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
@@ -111,18 +101,17 @@ class JobRecord:
         if validation:
             self.validation, self.validation_step = validation, step
 
-    def process(self) -> psutil.Process | None:
-        """The process of an attempt that still runs on this machine."""
+    def running_process(self) -> int | None:
+        """The id of the process of an attempt that still runs on this machine."""
         if self.state != RUNNING or self.pid is None or self.host != socket.gethostname():
             return None
         try:
             process = psutil.Process(self.pid)
             # Computed from the clock, which may have been set meanwhile.
             same = abs(process.create_time() - self.pid_created) < _CLOCK_SECONDS
-            same = same and process.status() != psutil.STATUS_ZOMBIE
+            return self.pid if same and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
-        return process if same else None
 
 
 def _now() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from subgroup_offset.processes import hear_interrupts
+from subgroup_offset.cluster.processes import hear_interrupts
 
 MAIN_PPO = ("-m", "verl.trainer.main_ppo")
 _POLL_SECONDS = 0.5

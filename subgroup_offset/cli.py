@@ -13,7 +13,7 @@ from subgroup_offset.data.command import data
 from subgroup_offset.evaluation.eval_command import evaluate
 from subgroup_offset.evaluation.grade_command import grade
 from subgroup_offset.reports.command import report
-from subgroup_offset.terminal import told
+from subgroup_offset.terminal import errors_as_messages
 
 #: The extra that a verb needs beyond the base.
 EXTRAS = {"data": "data", "demo": "cpu", "eval": "eval", "grade": "eval", "report": "report"}
@@ -53,7 +53,7 @@ def demo(
     from subgroup_offset.cluster.launch import RunFailed
     from subgroup_offset.demo import run_demo
 
-    with told(RunFailed):
+    with errors_as_messages(RunFailed):
         run_demo(output, method, steps)
 
 
@@ -75,7 +75,7 @@ def inspect(
     from subgroup_offset.reports.inspect import run
 
     filters = {"step": step, "contains": contains, "min_span": min_span, "informative": informative}
-    with told(ValueError, OSError):
+    with errors_as_messages(ValueError, OSError):
         shown = run(path, raw=raw, limit=limit, order=order, **filters)
     if not shown:
         typer.echo("No prompt fits these filters.")

@@ -9,7 +9,7 @@ import typer
 
 
 @contextmanager
-def told(*errors: type[Exception]) -> Iterator[None]:
+def errors_as_messages(*errors: type[Exception]) -> Iterator[None]:
     """Of these errors, whose messages say what to do, show the message alone, and end the command with exit code 1."""
     try:
         yield

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from subgroup_offset.cluster.processes import hold, terminable
+from subgroup_offset.cluster.processes import exclusive_lock, terminable
 
 HANGUP = signal.SIGHUP
 
@@ -33,7 +33,7 @@ def test_under_nohup_a_hangup_stays_ignored():
 
 def test_a_directory_has_one_holder_at_a_time(tmp_path):
     lock = tmp_path / "made" / "lock"
-    with hold(lock, ValueError("another one runs")), pytest.raises(ValueError, match="another one runs"):
-        hold(lock, ValueError("another one runs"))
-    with hold(lock, ValueError("free again")):
+    with exclusive_lock(lock, ValueError("another one runs")), pytest.raises(ValueError, match="another one runs"):
+        exclusive_lock(lock, ValueError("another one runs"))
+    with exclusive_lock(lock, ValueError("free again")):
         pass

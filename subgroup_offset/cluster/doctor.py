@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from subgroup_offset.terminal import told
+from subgroup_offset.terminal import errors_as_messages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def doctor(
         needs, findings = of_run(config_name or "ppo_trainer", config_dir, overrides or [])
     needs = with_options(needs, path or (), model or (), data or (), nodes)
     address = address or needs.ray_init.get("address")
-    with told(NoCluster):
+    with errors_as_messages(NoCluster):
         report = examine(needs, address, timeout, wait, lambda text: status.print(f"... {text}", soft_wrap=True))
     report = replace(report, findings=(*findings, *report.findings))
     show(report, Console())

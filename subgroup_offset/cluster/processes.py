@@ -39,7 +39,7 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def hold(lock: Path, refusal: Exception) -> AbstractContextManager[object]:
+def exclusive_lock(lock: Path, refusal: Exception) -> AbstractContextManager[object]:
     """Lock a file (its directory is made where it is missing) until the result is left, or this process ends.
 
     Raises:

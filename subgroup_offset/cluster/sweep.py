@@ -40,7 +40,7 @@ from rich.text import Text
 from subgroup_offset.cluster.job_record import FAILED, FINISHED, PENDING, RUNNING, JobRecord, SweepError
 from subgroup_offset.cluster.jobs import Job, current_program, plan_jobs
 from subgroup_offset.cluster.launch import RunFailed, TrainingRun
-from subgroup_offset.cluster.processes import hold, terminable
+from subgroup_offset.cluster.processes import exclusive_lock, terminable
 from subgroup_offset.files import write_text
 from subgroup_offset.text import flat
 
@@ -71,7 +71,7 @@ def run_sweep(context: HydraContext, sweep: DictConfig, job_overrides: Sequence[
         )
     directory = Path(str(sweep.hydra.sweep.dir)).resolve()
     other = f"Another sweep runs in {directory}: wait until it ends, or give this one another hydra.sweep.dir."
-    with hold(directory / "sweep.lock", SweepError(other)):
+    with exclusive_lock(directory / "sweep.lock", SweepError(other)):
         display = Display()
         display.note(f"{len(job_overrides)} jobs, one after another, in {directory}")
         jobs = plan_jobs(context.config_loader, sweep, job_overrides, current_program())

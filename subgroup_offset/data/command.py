@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from subgroup_offset.terminal import told
+from subgroup_offset.terminal import errors_as_messages
 
 
 def data(
@@ -39,7 +39,7 @@ def data(
     from subgroup_offset.data.errors import DataError
     from subgroup_offset.data.prepare import prepare
 
-    with told(DataError):
+    with errors_as_messages(DataError):
         report = prepare(
             name,
             source=source,

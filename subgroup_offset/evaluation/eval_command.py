@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from subgroup_offset.terminal import told
+from subgroup_offset.terminal import errors_as_messages
 
 EXIT_INTERRUPTED = 130  # what shells report for Ctrl-C
 
@@ -69,7 +69,7 @@ def evaluate(
     from subgroup_offset.evaluation.run_config import Sampling
 
     console = Console()
-    with told(ValueError, OSError, PoolError), _interruptible():
+    with errors_as_messages(ValueError, OSError, PoolError), _interruptible():
         if (checkpoint is None) == (generations is None):
             raise EvaluationError("Give either a checkpoint to sample from, or generations with --from.")
         if generations is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from subgroup_offset.cluster.processes import hold
+from subgroup_offset.cluster.processes import exclusive_lock
 from subgroup_offset.evaluation.checkpoint import find_checkpoint
 from subgroup_offset.evaluation.generate import Generation, generate
 from subgroup_offset.evaluation.generations import read_generations
@@ -128,4 +128,4 @@ def _finish(
 
 def _locked(directory: Path) -> AbstractContextManager[object]:
     refusal = EvaluationError(f"Another evaluation runs in {directory}: wait until it ends, or give another --output.")
-    return hold(directory / LOCK, refusal)
+    return exclusive_lock(directory / LOCK, refusal)

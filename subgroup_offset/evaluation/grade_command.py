@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from subgroup_offset.terminal import told
+from subgroup_offset.terminal import errors_as_messages
 
 
 def grade(
@@ -26,7 +26,7 @@ def grade(
     from subgroup_offset.evaluation.grade_file import grade_file
     from subgroup_offset.evaluation.pool import PoolError
 
-    with told(ValueError, OSError, PoolError):
+    with errors_as_messages(ValueError, OSError, PoolError):
         grade_file(
             file,
             response_column=response_column,

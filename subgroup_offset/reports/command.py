@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from subgroup_offset.terminal import told
+from subgroup_offset.terminal import errors_as_messages
 
 
 def report(
@@ -37,6 +37,6 @@ def report(
     from subgroup_offset.reports.write import write_report
 
     console = Console(highlight=False)
-    with told(ReportError, OSError), Console(stderr=True).status("reading runs"):
+    with errors_as_messages(ReportError, OSError), Console(stderr=True).status("reading runs"):
         written = write_report(runs, output, title=title, prompts=prompts, smooth=smooth)
     console.print(written.line(), soft_wrap=True, markup=False)

@@ -35,11 +35,11 @@ def toy() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Real problems that lie beside the checkout where the project is developed."""
-    if not SHARED_DATA.is_dir():
-        pytest.skip(f"{SHARED_DATA} is not there: it holds real problems and belongs to no package")
-    return SHARED_DATA
+def shared_data(tmp_path_factory) -> Path:
+    """Problems of the benchmarks: real ones where they lie beside the checkout, else some of our own."""
+    from made_problems import write_problems
+
+    return SHARED_DATA if SHARED_DATA.is_dir() else write_problems(tmp_path_factory.mktemp("problems"))
 
 
 @pytest.fixture(scope="session")

@@ -114,24 +114,15 @@ def test_cells_of_several_types_in_a_column(write, out):
         assert answers(prepare("aime24", source=write(floats, suffix), output=out)) == ["33", "7"]
 
 
-HEADINGS = [
-    ("problem", "answer"),
-    ("Problem", "Answer"),
-    ("QUESTION", "final_answer"),
-    ("question", "expected_answer"),
-    ("prompt", "solution"),
-    ("problem", "ground_truth"),
-    ("prompt", "label"),
-]
-
-
-@pytest.mark.parametrize(("problem", "answer"), HEADINGS)
-def test_usual_columns(write, out, problem, answer):
-    row = {"url": "u", "ID": "9", answer: "42", problem: "A?", "target": "no"}
-    report = prepare(
-        "aime24", source=write([row if answer != "solution" else {problem: "A?", answer: "42"}]), output=out
-    )
-    assert answers(report) == ["42"] and report.lines[0].endswith(f"columns {problem}, {answer}")
+def test_usual_columns(write, out):
+    headings = "problem answer, Problem Answer, QUESTION final_answer, question expected_answer, prompt solution"
+    for heading in f"{headings}, problem ground_truth, prompt label".split(", "):
+        problem, answer = heading.split()
+        report = prepare("aime24", source=write([{"url": "u", answer: "42", problem: "A?"}]), output=out)
+        assert answers(report) == ["42"] and report.lines[0].endswith(f"columns {problem}, {answer}")
+    message = failure(write([{"Aufgabe": "A?", "answer": 1}]), out.parent / "none")
+    assert "has no column that usually holds the problem (problem, question, prompt)" in message
+    assert message.endswith("name --problem-column; its columns are Aufgabe, answer.")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -155,12 +146,6 @@ def test_structs_that_the_first_row_lacks(write, out):
     assert ids(prepare("dapo", source=write(rows), output=out)) == ["dapo-0", "dapo-4"]
     message = failure(write([{"prompt": "A?", "reward_model": None}, published]), out.parent / "none", "dapo")
     assert "row 1: reward_model.ground_truth=None is missing" in message
-
-
-def test_no_usual_column(write, out):
-    message = failure(write([{"Aufgabe": "A?", "answer": 1}]), out)
-    assert "has no column that usually holds the problem (problem, question, prompt)" in message
-    assert message.endswith("name --problem-column; its columns are Aufgabe, answer.")
 
 
 def test_gsm8k_and_dapo_as_published(write, out):
@@ -287,21 +272,22 @@ def test_a_directory_is_laid_out_as_a_repository(tmp_path, out):
     assert message == f"{root} has no split 'dev': use one of train, test."
 
 
-USAGE = {
-    "'aime27' is no known benchmark: use one of dapo, aime24, aime25, aime26, hmmt25, gsm8k (nearest: aime26).": [
-        "aime27"
-    ],
-    "--instruction 'boxed' is unknown: use one of dapo, gsm8k.": ["gsm8k", "--instruction", "boxed"],
-    "--instruction gsm8k is for gsm8k alone: leave it out for aime24.": ["aime24", "--instruction", "gsm8k"],
-    "nothing.jsonl is no file, no directory and no repository owner/name": ["dapo", "--source", "nothing.jsonl"],
-    "./not/there is no file": ["dapo", "--source", "./not/there"],
-    f"--config x does not go with the single file {__file__}": ["dapo", "--source", __file__, "--config", "x"],
-}
+USAGE = [
+    (
+        "aime27",
+        "'aime27' is no known benchmark: use one of dapo, aime24, aime25, aime26, hmmt25, gsm8k (nearest: aime26).",
+    ),
+    ("gsm8k --instruction boxed", "--instruction 'boxed' is unknown: use one of dapo, gsm8k."),
+    ("aime24 --instruction gsm8k", "--instruction gsm8k is for gsm8k alone: leave it out for aime24."),
+    ("dapo --source nothing.jsonl", "nothing.jsonl is no file, no directory and no repository owner/name"),
+    ("dapo --source ./not/there", "./not/there is no file"),
+    (f"dapo --source {__file__} --config x", f"--config x does not go with the single file {__file__}"),
+]
 
 
-@pytest.mark.parametrize("message", USAGE)
-def test_wrong_use_is_one_line(cli, out, message):
-    code, output, error = cli(*USAGE[message])
+@pytest.mark.parametrize(("arguments", "message"), USAGE)
+def test_wrong_use_is_one_line(cli, out, arguments, message):
+    code, output, error = cli(*arguments.split())
     assert (code, output) == (1, "") and error.startswith(message) and len(error.splitlines()) == 1
     assert not out.exists()
 

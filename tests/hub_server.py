@@ -8,8 +8,7 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 
 TOKEN = "hf_known"
-
-GSM8K_CARD = """---
+CARD = b"""---
 configs:
 - config_name: main
   data_files:
@@ -26,83 +25,68 @@ def parquet(**columns):
     return pd.DataFrame(columns).to_parquet(index=False)
 
 
-def gsm8k(numbers, words):
-    return parquet(question=[f"{words} {n}?" for n in numbers], answer=[f"So.\n#### {n:,}" for n in numbers])
+def gsm8k(*numbers):
+    return parquet(question=[f"What is {n}?" for n in numbers], answer=[f"So.\n#### {n:,}" for n in numbers])
 
 
-def repositories():
-    """Name -> revisions, newest last -> files: layouts as the published repositories have them."""
-    dapo = [
-        {
-            "data_source": "math_dapo",
-            "prompt": [{"content": f"Problem {i % 4}", "role": "user"}],
-            "ability": "MATH",
-            "reward_model": {"ground_truth": str(i % 4), "style": "rule-lighteval/MATH_v2"},
-            "extra_info": {"index": f"uuid-{i % 4}"},
-        }
-        for i in range(12)
-    ]
-    aime24 = {"id": [60, 61], "problem": ["A?", "B?"], "solution": [r"\boxed{204}", r"\boxed{033}"], "url": ["u", "v"]}
-    aime25 = [{"problem": "Arc?", "answer": r"336^\circ", "id": "0"}, {"problem": "Sum?", "answer": "70", "id": "1"}]
+def dapo(i):
     return {
-        "BytedTsinghua-SIA/DAPO-Math-17k": [
-            {
-                "README.md": b"---\nlicense: apache-2.0\n---\n",
-                "data/dapo-math-17k.parquet": pd.DataFrame(dapo).to_parquet(),
-            }
-        ],
-        "math-ai/aime24": [
-            {
-                "README.md": b"---\nlicense: mit\n---\n",
-                "test-00000-of-00001.parquet": parquet(**aime24),
-                "eval.py": b"raise",
-            }
-        ],
-        "math-ai/aime25": [{"test.jsonl": "".join(json.dumps(row) + "\n" for row in aime25).encode()}],
-        "MathArena/aime_2026": [
-            {"data/train-00000-of-00001.parquet": parquet(problem_idx=[1, 2], answer=[277, 62], problem=["C?", "D?"])}
-        ],
-        "MathArena/hmmt_feb_2025": [
-            {"data/train-00000-of-00001.parquet": parquet(problem_idx=[1], answer=[r"\frac{1}{576}"], problem=["E?"])}
-        ],
-        "openai/gsm8k": [
-            {"README.md": b"---\nlicense: mit\n---\n", "train.csv": b"question,answer\nOld?,#### 1\n"},
-            {
-                "README.md": GSM8K_CARD.encode(),
-                "main/train-00000-of-00002.parquet": gsm8k([1080, 2], "Main"),
-                "main/train-00001-of-00002.parquet": gsm8k([3], "Main"),
-                "main/test-00000-of-00001.parquet": gsm8k([5], "Test"),
-                "socratic/train-00000-of-00001.parquet": gsm8k([7], "Socratic"),
-            },
-        ],
-        "someone/private": [{"test.jsonl": b'{"problem": "Hidden?", "answer": 1}\n'}],
-        "someone/images": [{"cat.png": b"no data"}],
-        "someone/gated": [{"test.jsonl": b""}],
+        "data_source": "math_dapo",
+        "prompt": [{"content": f"Problem {i % 4}", "role": "user"}],
+        "reward_model": {"ground_truth": str(i % 4), "style": "rule-lighteval/MATH_v2"},
+        "extra_info": {"index": f"uuid-{i % 4}"},
     }
 
 
+#: Name -> revisions, newest last -> files: layouts as the published repositories have them.
+REPOSITORIES = {
+    "BytedTsinghua-SIA/DAPO-Math-17k": [
+        {"data/dapo-math-17k.parquet": pd.DataFrame([dapo(i) for i in range(12)]).to_parquet()}
+    ],
+    "math-ai/aime24": [
+        {
+            "README.md": b"---\nlicense: mit\n---\n",
+            "test-00000-of-00001.parquet": parquet(id=[60, 61], problem=["A?", "B?"], solution=[r"\boxed{204}", "033"]),
+            "eval.py": b"raise",
+        }
+    ],
+    "math-ai/aime25": [
+        {"test.jsonl": b'{"problem": "Arc?", "answer": "336^\\\\circ"}\n{"problem": "Sum?", "answer": "70"}\n'}
+    ],
+    "MathArena/aime_2026": [
+        {"data/train-00000-of-00001.parquet": parquet(problem_idx=[1, 2], answer=[277, 62], problem=["C?", "D?"])}
+    ],
+    "MathArena/hmmt_feb_2025": [
+        {"data/train-00000-of-00001.parquet": parquet(problem_idx=[1], answer=[r"\frac{1}{576}"], problem=["E?"])}
+    ],
+    "openai/gsm8k": [
+        {"train.csv": b"question,answer\nOld?,#### 1\n"},
+        {
+            "README.md": CARD,
+            "main/train-00000-of-00002.parquet": gsm8k(1080, 2),
+            "main/train-00001-of-00002.parquet": gsm8k(3),
+            "main/test-00000-of-00001.parquet": gsm8k(5),
+            "socratic/train-00000-of-00001.parquet": gsm8k(7),
+        },
+    ],
+    "someone/private": [{"test.jsonl": b'{"problem": "Hidden?", "answer": 1}\n'}],
+    "someone/images": [{"cat.png": b"no data"}],
+    "someone/gated": [{"test.jsonl": b""}],
+}
+
+
+def sha(name, number):
+    """The commit of a repository's revision."""
+    return hashlib.sha1(f"{name} {number}".encode()).hexdigest()
+
+
 class Hub(ThreadingHTTPServer):
-    """What `huggingface_hub` asks for: revisions, trees, and files with their ETags, large ones by redirection."""
+    """What ``huggingface_hub`` asks for: revisions, trees, and files with their ETags."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.repositories = repositories()
-        self.requests = []
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    @staticmethod
-    def sha(name, number):
-        return hashlib.sha1(f"{name} {number}".encode()).hexdigest()
-
-    def revision(self, name, wanted):
-        """The files and the commit of a revision, or None."""
-        revisions = self.repositories[name]
-        names = {self.sha(name, i): i for i in range(len(revisions))} | {"main": len(revisions) - 1, "v1": 0}
-        number = names.get(wanted)
-        return None if number is None else (self.sha(name, number), revisions[number])
+        self.files_sent = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -112,62 +96,41 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         self.answer()
 
-    def do_GET(self):
-        self.answer()
+    do_GET = do_HEAD
 
     def reply(self, status, body=b"", **headers):
         self.send_response(status)
-        for key, value in headers.items():
+        for key, value in {**headers, "Content_Length": str(len(body))}.items():
             self.send_header(key.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(body)
 
     def answer(self):
-        path = unquote(urlsplit(self.path).path).strip("/")
-        self.server.requests.append((self.command, path))
-        api = path.startswith("api/datasets/")
-        parts = path.removeprefix("api/").removeprefix("cdn/").removeprefix("datasets/").split("/")
-        name, (action, wanted), rest = "/".join(parts[:2]), parts[2:4], "/".join(parts[4:])
-        given = self.headers.get("Authorization")
+        # [api/]datasets/owner/name/(revision|tree|resolve)/revision[/file]
+        path = unquote(urlsplit(self.path).path).strip("/").removeprefix("api/").removeprefix("datasets/")
+        owner, repository, action, wanted, *file = path.split("/", 4)
+        name, given = f"{owner}/{repository}", self.headers.get("Authorization")
         if given not in (None, f"Bearer {TOKEN}"):
-            message = "Invalid credentials in Authorization header"
-            return self.reply(401, X_Error_Message=message)
-        if name not in self.server.repositories or (name == "someone/private" and not given):
-            return self.reply(401 if not given else 404, X_Error_Code="RepoNotFound")
+            return self.reply(401, X_Error_Message="Invalid credentials in Authorization header")
+        if name not in REPOSITORIES or (name == "someone/private" and not given):
+            return self.reply(404 if given else 401, X_Error_Code="RepoNotFound")
         if name == "someone/gated" and action == "resolve":
             return self.reply(403, X_Error_Code="GatedRepo")
-        found = self.server.revision(name, wanted)
-        if found is None:
+        revisions = REPOSITORIES[name]
+        numbers = {sha(name, i): i for i in range(len(revisions))} | {"main": len(revisions) - 1, "v1": 0}
+        if wanted not in numbers:
             return self.reply(404, X_Error_Code="RevisionNotFound")
-        sha, files = found
-        if api:
-            return self.json(self.tree(files) if action == "tree" else {"id": name, "sha": sha, "siblings": []})
-        if rest not in files:
-            return self.reply(404, X_Error_Code="EntryNotFound")
-        data = files[rest]
-        etag = f'"{hashlib.sha256(data).hexdigest()}"'
-        common = {"X_Repo_Commit": sha, "ETag": etag}
-        if rest.endswith(".parquet") and not path.startswith("cdn/"):  # kept by git LFS: redirected
-            linked = {
-                "X_Linked_Etag": etag,
-                "X_Linked_Size": str(len(data)),
-                "Location": f"{self.server.url}/cdn/{path}",
-            }
-            return self.reply(302, **common, **linked)
-        return self.reply(200, data, **common)
+        commit, files = sha(name, numbers[wanted]), revisions[numbers[wanted]]
+        if action == "revision":
+            return self.reply(200, json.dumps({"id": name, "sha": commit, "siblings": []}).encode())
+        if action == "tree":
+            return self.reply(200, json.dumps([entry(path, data) for path, data in files.items()]).encode())
+        if self.command == "GET":
+            self.server.files_sent.append(f"{name}/{file[0]}")
+        data = files[file[0]]
+        return self.reply(200, data, X_Repo_Commit=commit, ETag=f'"{hashlib.sha1(data).hexdigest()}"')
 
-    def json(self, value):
-        self.reply(200, json.dumps(value).encode(), Content_Type="application/json")
 
-    @staticmethod
-    def tree(files):
-        def entry(path, data):
-            digest = hashlib.sha256(data).hexdigest()
-            lfs = {"lfs": {"oid": digest, "size": len(data), "pointerSize": 134}} if path.endswith(".parquet") else {}
-            return {"type": "file", "path": path, "size": len(data), "oid": digest[:40], **lfs}
-
-        folders = {path.partition("/")[0] for path in files if "/" in path}
-        directories = [{"type": "directory", "path": folder, "size": 0, "oid": "0" * 40} for folder in sorted(folders)]
-        return [*directories, *(entry(path, data) for path, data in files.items())]
+def entry(path, data):
+    return {"type": "file", "path": path, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}

@@ -51,8 +51,7 @@ def test_every_spelling_of_an_aime_answer(number, spelling):
 def test_an_aime_answer_is_an_integer_from_0_to_999_or_an_error(value):
     try:
         answer = aime_answer(value)
-    except BadCell as error:
-        assert error.what and error.fix
+    except BadCell:
         return
     assert answer == str(int(answer)) and 0 <= int(answer) <= 999
 
@@ -73,16 +72,14 @@ def test_the_final_number_of_a_worked_solution(number, spelling, solution):
     assert final_number(f"{solution}\n#### {written}") == final_number(written) == str(number)
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**6), max_value=10**6))
+@given(st.decimals(-(10**6), 10**6, places=3))
 def test_decimals_lose_trailing_zeros_and_nothing_else(number):
     answer = final_number(f"{number:,f}")
     assert float(answer) == float(number)
     assert "." not in answer or not answer.endswith(("0", "."))
 
 
-@pytest.mark.parametrize(
-    "value", ["#### ", "#### 1,00", "#### 1,0000", "7 apples", "#### 3 or 4", "#### x", ".5", None]
-)
+@pytest.mark.parametrize("value", ["#### ", "#### 1,00", "#### 1,0000", "7 apples", "#### 3 or 4", ".5", None])
 def test_no_final_number(value):
     with pytest.raises(BadCell):
         final_number(value)
@@ -114,7 +111,7 @@ def test_expressions():
     assert expression("$a$ and $b$") == "$a$ and $b$"
     assert expression("1,200") == "1,200"  # may be a list
     assert [expression(value) for value in (-3, -3.0, "-3", "-03.0", "-0", 0.5)] == ["-3", "-3", "-3", "-3", "0", "0.5"]
-    for value in ("two\nlines", "", None, math.nan, [1], "\ud83d"):
+    for value in ("two\nlines", "", None, math.nan, math.inf, -math.inf, True, [1], "\ud83d"):
         with pytest.raises(BadCell):
             expression(value)
 
@@ -176,12 +173,7 @@ def test_prompts():
     assert prompt_text(" What?\n") == " What?\n"
     assert prompt_text([USER]) == "What is 1+1?"
     bad = [None, math.nan, "", " \n", 3, {}, [], [USER, USER], [{"role": "system", "content": "x"}, USER], ["x"]]
-    bad += [
-        [{"role": "assistant", "content": "x"}],
-        [{"role": "user"}],
-        [{"role": "user", "content": [USER]}],
-        "\ud83d",
-    ]
+    bad += ["\ud83d", [{"role": "assistant", "content": "x"}], [{"role": "user"}], [USER | {"content": [USER]}]]
     for cell in bad:
         with pytest.raises(BadCell):
             prompt_text(cell)

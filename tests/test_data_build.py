@@ -3,23 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgroup_offset.data.build import Problem, collect, normalised
-from subgroup_offset.data.columns import choose_columns
-from subgroup_offset.data.errors import RowErrors
-from subgroup_offset.data.files import Row
+from subgroup_offset.data.build import Problem, collect, normalised, verl_rows
+from subgroup_offset.data.prepare import content_sha256
 from subgroup_offset.data.prompts import unwrap, wrap
+from subgroup_offset.data.read import Columns, Row
 from subgroup_offset.data.sources import BENCHMARKS
-from subgroup_offset.data.write import content_sha256, verl_rows
 
-DAPO = BENCHMARKS["dapo"]
+COLUMNS = Columns("problem", "answer", ("id",))
 
 
-def collected(rows, benchmark=DAPO, split="train", instruction="dapo"):
-    errors = RowErrors()
-    columns = choose_columns("f", list(rows[0]) if rows else ["problem", "answer"])
-    numbered = ((Row("f", number, row), columns) for number, row in enumerate(rows, start=1))
-    result = collect(numbered, benchmark, split, instruction, errors)
-    errors.raise_if_any()
+def collected(rows, name="dapo", split="train", instruction="dapo"):
+    errors = []
+    numbered = (Row(f"row {i}", id_, problem, answer, COLUMNS) for i, (problem, answer, id_) in enumerate(rows))
+    result = collect(numbered, BENCHMARKS[name], split, instruction, errors)
+    assert not errors and result.rows == len(rows)
     return result
 
 
@@ -43,68 +40,65 @@ ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, len(COPIES) - 1), st
 
 @given(ROWS)
 def test_duplicates_and_contradictions(rows):
-    result = collected([{"problem": copy(which, number), "answer": answer} for number, which, answer in rows])
-    given_answers = {}
-    for number, _, answer in rows:
-        given_answers.setdefault(number, set()).add(int(answer))
-    kept = [number for number, found in given_answers.items() if len(found) == 1]  # in the order of first occurrence
+    result = collected([(copy(which, number), answer, None) for number, which, answer in rows])
+    firsts = {}  # number of the problem -> each answer with the row that gave it first
+    for i, (number, _, answer) in enumerate(rows):
+        firsts.setdefault(number, {}).setdefault(str(int(answer)), f"row {i}")
+    kept = [number for number, given in firsts.items() if len(given) == 1]  # in the order of first occurrence
     assert [normalised(unwrap(problem.prompt)[0]) for problem in result.problems] == [
         f"Café problem {number} of x^2" for number in kept
     ]
-    assert [problem.answer for problem in result.problems] == [str(*given_answers[number]) for number in kept]
-    assert result.rows == len(rows) and result.duplicates == len(rows) - len(given_answers)
-    assert len(result.conflicts) == len(given_answers) - len(kept)
-    for conflict in result.conflicts:
-        number = int(conflict.problem.split()[2])
-        assert set(map(int, conflict.answers)) == given_answers[number]
-        for answer, where in conflict.answers.items():  # each where it was first given
-            first = next(i for i, (n, _, a) in enumerate(rows) if (n, int(a)) == (number, int(answer)))
-            assert where == f"f, row {first + 1}"
+    assert [(problem.answer, problem.where) for problem in result.problems] == [
+        pair for number in kept for pair in firsts[number].items()
+    ]
+    assert result.duplicates == len(rows) - len(firsts)
+    assert {int(problem.split()[2]): given for problem, given in result.conflicts.items()} == {
+        number: given for number, given in firsts.items() if len(given) > 1
+    }
 
 
 @given(ROWS, st.randoms(use_true_random=False))
 def test_repeating_the_whole_source_removes_the_repeats_only(rows, random):
-    source = [{"problem": copy(which, number), "answer": answer} for number, which, answer in rows]
+    source = [(copy(which, number), answer, None) for number, which, answer in rows]
     repeats = source * 2
     random.shuffle(repeats)
     once, more = collected(source), collected(source + repeats)
-    assert once.problems == more.problems and once.conflicts == more.conflicts
+    assert (once.problems, once.conflicts, once.notes) == (more.problems, more.conflicts, more.notes)
     assert more.duplicates == once.duplicates + 2 * len(rows)
 
 
 def test_what_tells_problems_apart_is_kept():
     texts = ["What is x²?", "What is x2?", "what is x2?", "What is x2", "What is x 2?"]
-    result = collected([{"problem": text, "answer": i} for i, text in enumerate(texts)])
+    result = collected([(text, i, None) for i, text in enumerate(texts)])
     assert [unwrap(problem.prompt)[0] for problem in result.problems] == texts and not result.conflicts
 
 
 def test_a_wrapped_prompt_keeps_its_text_and_any_other_is_wrapped_once():
     published = wrap("What is 1+1?", "dapo").replace("\n\n", "\n") + "\n"
     gsm8k = wrap("What is 2+2?", "gsm8k")
-    rows = [{"prompt": [{"role": "user", "content": published}], "answer": 2}, {"prompt": gsm8k, "answer": 4}]
-    result = collected(rows)
+    rows = [([{"role": "user", "content": published}], 2, None), (gsm8k, 4, None)]
+    result, other = collected(rows), collected(rows, "gsm8k", instruction="gsm8k")
     assert [p.prompt for p in result.problems] == [published, wrap("What is 2+2?", "dapo")]
-    assert result.reworded == 1
-    other = collected(rows, BENCHMARKS["gsm8k"], instruction="gsm8k")
-    assert [p.prompt for p in other.problems] == [wrap("What is 1+1?", "gsm8k"), gsm8k] and other.reworded == 1
+    assert [p.prompt for p in other.problems] == [wrap("What is 1+1?", "gsm8k"), gsm8k]
+    assert result.notes == other.notes == ["prompts     1 had other instructions, which were replaced"]
 
 
-def ids(rows, name="aime24", split="test"):
-    result = collected([{"problem": f"{i}?", "answer": i} | row for i, row in enumerate(rows)], BENCHMARKS[name], split)
-    return [problem.id for problem in result.problems], result.ids_repeat
+def test_answers_in_another_form_are_counted():
+    notes = collected([("A?", "x", None), ("B?", "033", None), ("C?", 7.0, None)]).notes
+    assert notes == ["answers     2 written in plain form, first row 1: '033' -> '33'"]
 
 
 def test_ids():
-    assert ids([{}, {}]) == (["aime24-0", "aime24-1"], False)
-    assert ids([{}], "gsm8k", "test") == (["gsm8k-test-0"], False)
-    assert ids([{"id": 7}, {"id": 8.0}, {"id": "9"}, {"id": " II-4 "}, {"id": None}]) == (
-        ["aime24-7", "aime24-8", "aime24-9", "II-4", "aime24-4"],
-        False,
-    )
-    assert ids([{"ID": "a"}, {"ID": "b"}]) == (["a", "b"], False)
-    assert ids([{"extra_info": {"index": "uuid"}}, {"extra_info": None}]) == (["uuid", "aime24-1"], False)
+    def ids(*given, name="aime24", split="test"):
+        result = collected([(f"{i}?", i, id_) for i, id_ in enumerate(given)], name, split)
+        return [problem.id for problem in result.problems], result.notes
+
+    assert ids(None, None) == (["aime24-0", "aime24-1"], [])
+    assert ids(None, name="gsm8k") == (["gsm8k-test-0"], [])
+    assert ids("7", "II-4", None) == (["aime24-7", "II-4", "aime24-2"], [])
     # Two halves of a competition, each counted from 1: the ids name nothing.
-    assert ids([{"id": 1}, {"id": 2}, {"id": 1}]) == (["aime24-0", "aime24-1", "aime24-2"], True)
+    names, notes = ids("1", "2", "1")
+    assert names == ["aime24-0", "aime24-1", "aime24-2"] and "numbered instead" in notes[0]
 
 
 PROBLEMS = st.lists(st.tuples(st.text(), st.text()), max_size=6).map(

@@ -19,7 +19,7 @@ from subgroup_offset.data.sources import BENCHMARKS
 from subgroup_offset.strategy.instructions import PREFIXES, SUFFIXES, split_instructions
 from subgroup_offset.toy.tokenizer import build_tokenizer
 
-# File of shared/data -> benchmark, split, problems, `data_source` in verl.
+# File of problems -> benchmark, split, problems, `data_source` in verl.
 FILES = {
     "aime24": ("aime24", "test", 30, "aime24"),
     "aime25": ("aime25", "test", 30, "aime25"),
@@ -38,7 +38,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def written(shared_data, tmp_path_factory):
-    """The report of each file of shared/data, and what stands in the source."""
+    """The report of each file, and what stands in the source."""
     directory = tmp_path_factory.mktemp("data")
     reports = {}
     for file, (name, split, _, _) in FILES.items():
@@ -59,31 +59,24 @@ def dataset(tokenizer, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_rows_of_real_problems(written, file):
+def test_rows_and_their_scores(written, file):
     (report, source), (name, split, count, data_source) = written[file], FILES[file]
     rows = pd.read_parquet(report.path).to_dict("records")
     assert len(rows) == report.rows == count * REPLICAS and len(source) == report.problems == count
     for index, row in enumerate(rows):
-        given = source[index % count]
+        given, truth = source[index % count], row["reward_model"]["ground_truth"]
         (message,) = row["prompt"]
         prefix, problem, suffix = split_instructions(message["content"])
         assert (prefix, problem, suffix) == (f"{PREFIXES[0]}\n\n", given["problem"].strip(), f"\n\n{SUFFIXES[0]}")
         assert message["role"] == "user" and row["ability"] == "math" and row["data_source"] == data_source
         assert row["reward_model"] == {"style": "rule", "ground_truth": given["answer"]}
-        replica = index // count
-        extra = {"index": index, "benchmark": name, "split": split, "id": given["id"], "replica": replica}
+        extra = {"index": index, "benchmark": name, "split": split, "id": given["id"], "replica": index // count}
         assert row["extra_info"] == extra
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_verl_scores_right_answers_right_and_wrong_ones_wrong(written, file):
-    rows = pd.read_parquet(written[file][0].path).to_dict("records")
-    for row in rows[: FILES[file][2]]:
-        truth = row["reward_model"]["ground_truth"]
-        right = default_compute_score(row["data_source"], f"So it is.\nAnswer: {truth}", truth)
-        assert right["acc"] and right["score"] == 1
-        wrong = default_compute_score(row["data_source"], f"So it is.\nAnswer: {truth}1", truth)
-        assert not wrong["acc"] and wrong["score"] == -1
+        if index < count:
+            right, wrong = (
+                default_compute_score(data_source, f"So.\nAnswer: {truth}{more}", truth) for more in ("", "1")
+            )
+            assert (right["acc"], right["score"], wrong["acc"], wrong["score"]) == (True, 1, False, -1)
 
 
 def test_verl_loads_all_files_at_once(written, dataset):
@@ -97,8 +90,9 @@ def test_verl_loads_all_files_at_once(written, dataset):
 def test_verl_reports_every_benchmark_apart():
     sources = [benchmark.data_source for benchmark in BENCHMARKS.values()]
     metrics = process_validation_metrics(sources, sources, {"acc": [float(i) for i in range(len(sources))]})
-    assert {source: metrics[source]["acc"]["mean@1"] for source in sources} == {s: i for i, s in enumerate(sources)}
-    assert len(metrics) == len(BENCHMARKS)
+    assert {source: values["acc"]["mean@1"] for source, values in metrics.items()} == {
+        source: i for i, source in enumerate(sources)
+    }
 
 
 def test_verls_own_form_of_gsm8k(shared_data, tmp_path, dataset):

@@ -123,12 +123,12 @@ def test_learning_rate_rises_then_falls_to_the_floor():
 
 def test_training_lowers_the_loss_and_is_reproducible(tokenizer):
     losses = []
-    for _ in range(2):
+    for steps in (4, 2):
         model = build_model(tokenizer, seed=0)
         seen: list[float] = []
-        train(model, tokenizer, seed=0, steps=4, progress=lambda step, steps, loss, seen=seen: seen.append(loss))
+        train(model, tokenizer, seed=0, steps=steps, progress=lambda step, steps, loss, seen=seen: seen.append(loss))
         losses.append(seen)
-    assert losses[0] == losses[1]
+    assert losses[0][:2] == losses[1]  # the second follows an update
     assert losses[0][-1] < losses[0][0] - 0.01
     assert 800_000 < sum(p.numel() for p in model.parameters()) < 900_000
     with torch.no_grad():

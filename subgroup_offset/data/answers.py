@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from subgroup_offset.boxes import OPENING, boxes
-from subgroup_offset.data.errors import BadCell, require_utf8
+from subgroup_offset.data.errors import BadCell
 
 MARK = "####"  #: Stands before the final number in GSM8K's worked solutions.
 _BOX = re.compile(OPENING)
@@ -28,12 +28,9 @@ def aime_answer(value: Any) -> str:
     Raises:
         BadCell: for anything else.
     """
-    text = _DEGREES.sub("", _unwrapped(_text(value)))
-    integer = _integer(text)
-    if integer is None:
-        raise BadCell("is no integer", "AIME answers are integers from 0 to 999: correct the row.")
-    if not re.fullmatch("[0-9]{1,3}", integer):
-        raise BadCell("is not between 0 and 999", "AIME answers are integers from 0 to 999: correct the row.")
+    integer = _integer(_DEGREES.sub("", _bare(_text(value))))
+    if integer is None or not re.fullmatch("[0-9]{1,3}", integer):
+        raise BadCell("is no integer from 0 to 999, as AIME's are: correct the row.")
     return integer
 
 
@@ -45,9 +42,9 @@ def final_number(value: Any) -> str:
     Raises:
         BadCell: if that is no number.
     """
-    text = _unwrapped(_text(value).rpartition(MARK)[2].strip())
+    text = _bare(_text(value).rpartition(MARK)[2].strip())
     if not _NUMBER.fullmatch(text):
-        raise BadCell("ends in no number", "Give '#### 42' at its end, or the number alone.")
+        raise BadCell("ends in no number: give '#### 42' at its end, or the number alone.")
     number = text.replace(",", "")
     return _integer(number) or number.removeprefix("+").rstrip("0")
 
@@ -61,41 +58,44 @@ def expression(value: Any) -> str:
     Raises:
         BadCell: for a missing or empty value, or one of several lines.
     """
-    text = _unwrapped(_text(value))
+    text = _bare(_text(value))
     if "\n" in text:
-        raise BadCell("has several lines", "Give the final answer alone, or in \\boxed{}.")
+        raise BadCell("has several lines: give the final answer alone, or in \\boxed{}.")
     return _integer(text) or text
 
 
+def require_utf8(text: str) -> None:
+    """Raise :class:`BadCell` for half of a surrogate pair, which JSON can hold and no file can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadCell("has half of a surrogate pair: write it whole, or remove it.") from None
+
+
 def _text(value: Any) -> str:
-    """A cell as text; integral floats, which CSV readers and tables make of integers, as integers."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        raise BadCell("is missing", "Add the answer, or remove the row.")
+    """A cell as text; integral floats, which tables make of integers beside missing values, as integers."""
+    if value is None or value != value:
+        raise BadCell("is missing: add the answer, or remove the row.")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise BadCell(f"is a {type(value).__name__}, neither text nor a number", "Name another --answer-column.")
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise BadCell("is not finite", "Correct the row.")
-        return str(int(value)) if value.is_integer() else repr(value)
-    text = str(value).strip()
-    if not text:
-        raise BadCell("is empty", "Add the answer, or remove the row.")
+        raise BadCell(f"is a {type(value).__name__}, neither text nor a number: name another --answer-column.")
+    if value in (math.inf, -math.inf):
+        raise BadCell("is not finite: correct the row.")
+    text = str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
     require_utf8(text)
     return text
 
 
-def _unwrapped(text: str) -> str:
+def _bare(text: str) -> str:
     """Without box and dollar signs around the whole answer."""
     if opened := list(_BOX.finditer(text)):
         closed = boxes(text)
         if not closed or closed[-1][0] < opened[-1].end():
-            raise BadCell("has a \\boxed{ that is not closed", "Close it, or give the final answer alone.")
+            raise BadCell("has a \\boxed{ that is not closed: close it, or give the final answer alone.")
         text = text[slice(*closed[-1])].strip()
     if len(text) > 1 and text[0] == text[-1] == "$" and "$" not in text.strip("$"):
-        text = text.strip("$")
-    text = text.strip()
+        text = text.strip("$").strip()
     if not text:
-        raise BadCell("is empty inside its markup", "Add the answer, or remove the row.")
+        raise BadCell("is empty: add the answer, or remove the row.")
     return text
 
 

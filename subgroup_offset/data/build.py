@@ -1,17 +1,16 @@
-"""From rows to unique problems: every cell read and checked, duplicates removed, contradictions told."""
+"""From rows to unique problems, and from problems to verl's rows."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from subgroup_offset.data.answers import MARK
-from subgroup_offset.data.columns import Columns, cell, row_id
-from subgroup_offset.data.errors import BadCell, RowErrors, shortened
-from subgroup_offset.data.files import Row
+from subgroup_offset.data.errors import BadCell, written
 from subgroup_offset.data.prompts import prompt_text, unwrap, wrap
+from subgroup_offset.data.read import Columns, Row
 from subgroup_offset.data.sources import Benchmark
 
 
@@ -25,30 +24,17 @@ class Problem:
     where: str  #: file and row of its first occurrence, for messages
 
 
-@dataclass(frozen=True)
-class Conflict:
-    """A problem whose rows give different answers."""
-
-    problem: str
-    #: Each answer with the first row that gives it.
-    answers: dict[str, str]
-
-
 @dataclass
 class Collected:
     """What the rows of a source came to."""
 
-    problems: list[Problem] = field(default_factory=list)
-    rows: int = 0
-    duplicates: int = 0  #: rows that repeat a problem, with the same answer or another one
-    conflicts: list[Conflict] = field(default_factory=list)
-    #: Rows (repeats aside) whose answer is written another way than in the source, and the first of them.
-    rewritten: int = 0
-    rewritten_example: tuple[str, str, str] | None = None
-    #: Problems that came in other instructions than those they are written in.
-    reworded: int = 0
-    #: Whether the source's ids name more than one problem each, so that problems are numbered instead.
-    ids_repeat: bool = False
+    problems: list[Problem]
+    columns: Columns | None  #: of the first row
+    rows: int
+    duplicates: int  #: rows that repeat a problem, with the same answer or another one
+    #: Problems whose rows give different answers: each answer with the first row that gives it.
+    conflicts: dict[str, dict[str, str]]
+    notes: list[str]  #: what else was changed, a line each
 
 
 def normalised(problem: str) -> str:
@@ -59,104 +45,114 @@ def normalised(problem: str) -> str:
     return " ".join(unicodedata.normalize("NFC", problem).split())
 
 
-def collect(
-    rows: Iterable[tuple[Row, Columns]], benchmark: Benchmark, split: str, instruction: str, errors: RowErrors
-) -> Collected:
-    """Read all rows.
+def collect(rows: Iterable[Row], benchmark: Benchmark, split: str, instruction: str, errors: list[str]) -> Collected:
+    """Check all rows and keep each problem once.
 
     Of rows with the same :func:`normalised` problem and the same answer the first is kept. Where they give different
     answers none is: which is right cannot be told from the data, a wrong ground truth rewards wrong solutions, and a
     problem less is the smaller loss.
 
     Args:
-        rows: in order, each with the columns of its file.
+        rows: in order.
         benchmark: has the rule for answers.
         split: part of the ids of problems that have none.
         instruction: what problems are wrapped in. A text that is in this wrapper already is kept exactly.
-        errors: takes what is wrong with rows; a bad row goes into nothing but ``rows``.
+        errors: takes a line for every row that cannot be used; such a row goes into nothing but ``rows``.
     """
-    result = Collected()
-    seen: set[tuple[Any, Any]] = set()  # as they were read: most duplicates are exact, and this is quick
+    stem = benchmark.stem(split)
     found: dict[str, Problem] = {}
     answers: dict[str, dict[str, str]] = {}
-    named: dict[str, str | None] = {}
-    for position, (row, columns) in enumerate(rows):
-        result.rows += 1
-        read = _read(row, columns, benchmark, errors, seen)
-        if read is None:
+    ids: dict[str, str] = {}
+    rewritten: list[str] = []
+    columns, count, usable, reworded = None, 0, 0, 0
+    for count, row in enumerate(rows, start=1):
+        columns = columns or row.columns
+        read = _checked(row, row.columns.problem, row.problem, _problem, errors)
+        answer = read and _checked(row, row.columns.answer, row.answer, benchmark.answer, errors)
+        if answer is None:
             continue
-        if isinstance(read, _Repeat):
-            result.duplicates += 1
-            continue
-        key = normalised(read.problem)
-        if read.spelling != read.answer:
-            result.rewritten += 1
-            result.rewritten_example = result.rewritten_example or (row.where, shortened(read.spelling), read.answer)
-        answers.setdefault(key, {}).setdefault(read.answer, row.where)
+        usable += 1
+        text, problem, around = read
+        key = normalised(problem)
+        answers.setdefault(key, {}).setdefault(answer, row.where)
         if key in found:
-            result.duplicates += 1
             continue
-        kept = read.around == instruction
-        result.reworded += read.around is not None and not kept
-        prompt = read.text if kept else wrap(read.problem, instruction)
-        named[key] = row_id(row.cells, columns)
-        found[key] = Problem(f"{benchmark.stem(split)}-{position}", prompt, read.answer, row.where)
-    contradictory = {key for key, given in answers.items() if len(given) > 1}
-    result.conflicts = [Conflict(key, answers[key]) for key in found if key in contradictory]
-    kept_keys = [key for key in found if key not in contradictory]
-    ids = _ids([(named[key], found[key].id) for key in kept_keys], benchmark.stem(split))
-    result.ids_repeat = ids is None
-    result.problems = [found[key] for key in kept_keys]
-    if ids is not None:
-        result.problems = [replace(problem, id=id_) for problem, id_ in zip(result.problems, ids, strict=True)]
-    return result
+        spelling = str(row.answer).rpartition(MARK)[2].strip()
+        if spelling != answer:
+            rewritten.append(f"{row.where}: {written(spelling)} -> {answer!r}")
+        reworded += around not in (None, instruction)
+        prompt = text if around == instruction else wrap(problem, instruction)
+        found[key] = Problem(f"{stem}-{count - 1}", prompt, answer, row.where)
+        if row.id is not None:  # a bare number would be the same in every benchmark
+            ids[key] = f"{stem}-{row.id}" if row.id.isdecimal() else row.id
+    conflicts = {key: given for key, given in answers.items() if len(given) > 1}
+    problems = {key: problem for key, problem in found.items() if key not in conflicts}
+    named = [replace(problem, id=ids.get(key, problem.id)) for key, problem in problems.items()]
+    notes = []
+    if rewritten:
+        notes.append(f"answers     {len(rewritten)} written in plain form, first {rewritten[0]}")
+    if reworded:
+        notes.append(f"prompts     {reworded} had other instructions, which were replaced")
+    if len({problem.id for problem in named}) < len(named):
+        notes.append("ids         of the source name more than one problem each: numbered instead")
+        named = list(problems.values())
+    return Collected(named, columns, count, usable - len(found), conflicts, notes)
 
 
-@dataclass(frozen=True)
-class _Read:
-    text: str
-    problem: str
-    around: str | None
-    answer: str
-    spelling: str
+def check_scores(problems: Iterable[Problem], data_source: str, errors: list[str]) -> None:
+    """Score a right solution of every problem with verl's ``default_compute_score``; what fails goes to ``errors``.
 
-
-class _Repeat:
-    """The row says word for word what an earlier one did."""
-
-
-def _read(
-    row: Row, columns: Columns, benchmark: Benchmark, errors: RowErrors, seen: set[tuple[Any, Any]]
-) -> _Read | _Repeat | None:
-    """A row's problem and answer; None if either is bad, which is then in ``errors``."""
-    if row.error:
-        errors.add(row.where, None, *next(iter(row.cells.items())), row.error)
-        return None
-    raw: dict[str, Any] = {}
-    column = columns.problem
-    try:
-        raw[column] = cell(row.cells, column)
-        text = prompt_text(raw[column])
-        column = columns.answer
-        raw[column] = cell(row.cells, column)
-        key = (text, repr(raw[column]))
-        if key in seen:
-            return _Repeat()
-        answer = benchmark.answer(raw[column])
-        column = columns.problem
-        problem, around = unwrap(text)
-    except BadCell as error:
-        errors.add(row.where, row_id(row.cells, columns), column, raw.get(column), error)
-        return None
-    seen.add(key)
-    spelling = str(raw[columns.answer]).rpartition(MARK)[2].strip()
-    return _Read(text, problem, around, answer, spelling)
-
-
-def _ids(names: list[tuple[str | None, str]], stem: str) -> list[str] | None:
-    """Ids of the source, or the second of each pair where there is none; None if they are not unique.
-
-    A bare number would be the same in every benchmark: it gets the stem.
+    A ground truth that verl cannot read would make every solution wrong.
     """
-    ids = [f"{stem}-{name}" if name and name.isdecimal() else name or default for name, default in names]
-    return ids if len(set(ids)) == len(ids) else None
+    from verl.utils.reward_score import default_compute_score
+
+    mark = MARK if data_source == "openai/gsm8k" else "Answer:"
+    for problem in problems:
+        score = default_compute_score(data_source, f"{mark} {problem.answer}", problem.answer)
+        if not (score["acc"] if isinstance(score, dict) else score == 1):
+            errors.append(
+                f"{problem.where}: ground truth={written(problem.answer)} is not accepted by verl's reward in a right "
+                "solution. Give the final answer alone, on one line of at most 280 characters."
+            )
+
+
+def verl_rows(
+    problems: Sequence[Problem], data_source: str, benchmark: str, split: str, replicas: int = 1
+) -> list[dict[str, Any]]:
+    """The rows of a file.
+
+    All problems come once before any comes again, so that the first ``len(problems) * r`` rows (verl's
+    ``data.val_max_samples``) are r whole replicas. ``extra_info.index`` counts rows, ``id`` names the problem.
+
+    Args:
+        problems: in the order they are written in.
+        data_source: what verl chooses the reward by, and names validation metrics after.
+        benchmark, split: for ``extra_info``.
+        replicas: how often each problem is repeated (the paper's evaluation: 32).
+    """
+    repeated = [(replica, problem) for replica in range(replicas) for problem in problems]
+    place = {"benchmark": benchmark, "split": split}
+    return [
+        {
+            "data_source": data_source,
+            "prompt": [{"role": "user", "content": problem.prompt}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": problem.answer},
+            "extra_info": {"index": index, **place, "id": problem.id, "replica": replica},
+        }
+        for index, (replica, problem) in enumerate(repeated)
+    ]
+
+
+def _problem(cell: Any) -> tuple[str, str, str | None]:
+    text = prompt_text(cell)
+    return text, *unwrap(text)
+
+
+def _checked(row: Row, column: str, value: Any, rule: Callable[[Any], Any], errors: list[str]) -> Any:
+    """What the rule makes of a cell; None if it cannot be used, which is then in ``errors``."""
+    try:
+        return rule(value)
+    except BadCell as error:
+        errors.append(f"{row.where}: {column}={written(value)} {error}")
+        return None

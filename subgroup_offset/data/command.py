@@ -55,4 +55,4 @@ def data(
             token=token,
             progress=Console(stderr=True),
         )
-    typer.echo("\n".join(report.lines()))
+    typer.echo("\n".join(report.lines))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-SHOWN = 20  #: Row errors, and conflicts, that a message lists; the rest is counted.
-_VALUE_WIDTH = 120
+from subgroup_offset.text import shortened
+
+_SHOWN = 20  # of the lines of a message; the rest is counted
+_WIDTH = 120
 
 
 class DataError(ValueError):
@@ -13,58 +16,22 @@ class DataError(ValueError):
 
 
 class BadCell(ValueError):
-    """One value that cannot be used."""
-
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__(what)
-        self.what, self.fix = what, fix
+    """One value that cannot be used; the message goes on after the value: what it is, and what to do."""
 
 
-def require_utf8(text: str) -> None:
-    """Raise :class:`BadCell` for half of a surrogate pair, which JSON can hold and no file can."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        fix = "Write the character whole, or remove it."
-        raise BadCell("has half of a surrogate pair, which is no character", fix) from None
-
-
-class RowErrors:
-    """Collects errors of rows; keeps the first :data:`SHOWN` and counts all."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._lines: list[str] = []
-
-    def add(self, where: str, row_id: str | None, column: str, value: Any, error: BadCell) -> None:
-        """Note one value.
-
-        Args:
-            where: file and row.
-            row_id: the row's own id, where it has one.
-            column: the value's column.
-            value: as it was read.
-            error: what is wrong with it.
-        """
-        self.count += 1
-        if len(self._lines) < SHOWN:
-            name = f", id {row_id}" if row_id is not None else ""
-            self._lines.append(f"  {where}{name}: {column}={shortened(value)} {error.what}. {error.fix}")
-
-    def raise_if_any(self) -> None:
-        """Raise :class:`DataError` with all that was collected, if anything was."""
-        if self.count:
-            head = f"{self.count} row{'s' * (self.count > 1)} cannot be used; nothing was written."
-            raise DataError("\n".join([head, *listed(self._lines, self.count)]))
-
-
-def listed(lines: list[str], count: int) -> list[str]:
-    """The first :data:`SHOWN` of ``lines``, and how many of ``count`` are not among them."""
-    shown = lines[:SHOWN]
-    return [*shown, f"  ... and {count - len(shown)} more."] if count > len(shown) else shown
-
-
-def shortened(value: Any) -> str:
+def written(value: Any) -> str:
     """A value as Python writes it, cut to a line's length."""
-    text = repr(value)
-    return text if len(text) <= _VALUE_WIDTH else f"{text[: _VALUE_WIDTH - 3]}..."
+    return shortened(repr(value), _WIDTH)
+
+
+def listed(head: str, lines: Sequence[str]) -> str:
+    """A message of some lines under a first one, and how many more there are."""
+    more = [f"... and {len(lines) - _SHOWN} more."] * (len(lines) > _SHOWN)
+    return "\n  ".join([head, *lines[:_SHOWN], *more])
+
+
+def raise_if_any(errors: Sequence[str]) -> None:
+    """Raise :class:`DataError` with what was collected, one line a row."""
+    if errors:
+        rows = f"{len(errors)} row{'s' * (len(errors) > 1)}"
+        raise DataError(listed(f"{rows} cannot be used; nothing was written.", errors))

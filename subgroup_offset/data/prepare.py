@@ -2,65 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import track
 
-from subgroup_offset.data.build import Collected, Conflict, collect
-from subgroup_offset.data.columns import Columns, choose_columns
-from subgroup_offset.data.errors import SHOWN, DataError, RowErrors, listed
-from subgroup_offset.data.files import Row
-from subgroup_offset.data.locate import Source, locate
-from subgroup_offset.data.scoring import check_scores
-from subgroup_offset.data.sources import Benchmark, data_source_of, get_benchmark
-from subgroup_offset.data.write import verl_rows, write_parquet
-
-_CONFLICT_WIDTH = 60
+from subgroup_offset.data.build import Collected, check_scores, collect, verl_rows
+from subgroup_offset.data.errors import DataError, listed, raise_if_any
+from subgroup_offset.data.locate import locate
+from subgroup_offset.data.read import read_rows
+from subgroup_offset.data.sources import data_source_of, get_benchmark
+from subgroup_offset.files import whole_file
+from subgroup_offset.text import shortened
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """What was read and written."""
 
     path: Path
-    sha256: str  #: of the content, see :func:`~subgroup_offset.data.write.content_sha256`
+    sha256: str  #: of the content, see :func:`content_sha256`
     rows: int
     problems: int
-    replicas: int
     data_source: str
-    source: str
-    split: str
-    columns: Columns
-    collected: Collected
-    expected: int | None
-
-    def lines(self) -> list[str]:
-        """For the terminal; the last is the checksum."""
-        read, conflicts = self.collected, len(self.collected.conflicts)
-        names = f"{self.columns.problem}, {self.columns.answer}"
-        lines = [
-            f"source      {self.source}, split {self.split}, columns {names}",
-            f"rows read   {read.rows}",
-            f"duplicates  {read.duplicates} rows removed",
-            f"conflicts   {_problems(conflicts)} left out (rows disagree about the answer)",
-            *_conflict_lines(read.conflicts),
-        ]
-        if read.rewritten and read.rewritten_example:
-            where, before, after = read.rewritten_example
-            lines.append(f"answers     {read.rewritten} written in plain form, first {where}: {before} -> {after!r}")
-        if read.reworded:
-            lines.append(f"prompts     {read.reworded} had other instructions, which were replaced")
-        if read.ids_repeat:
-            lines.append("ids         of the source name more than one problem each: numbered instead")
-        if self.expected not in (None, self.problems):
-            lines.append(f"WARNING     {self.problems} problems, where the published set has {self.expected}")
-        lines.append(
-            f"written     {self.problems} problems x {self.replicas} = {self.rows} rows, data_source {self.data_source}"
-        )
-        return [*lines, f"sha256 {self.sha256}  {self.rows} rows  {self.path}"]
+    lines: tuple[str, ...]  #: for the terminal; the last is the checksum
 
 
 def prepare(
@@ -84,7 +52,7 @@ def prepare(
     Args:
         name: of :data:`~subgroup_offset.data.sources.BENCHMARKS`.
         source, split, config, token: see :func:`~subgroup_offset.data.locate.locate`.
-        problem_column, answer_column: see :func:`~subgroup_offset.data.columns.choose_columns`.
+        problem_column, answer_column: see :func:`~subgroup_offset.data.read.read_rows`.
         instruction: ``dapo``, or for GSM8K also ``gsm8k``.
         replicas: how often each problem is repeated (the paper, "Sampling and metrics": 32).
         limit: at most this many problems, the first ones.
@@ -101,59 +69,75 @@ def prepare(
         if value is not None and value < 1:
             raise DataError(f"--{option} {value} is too small: set it to 1 or above.")
     found = locate(benchmark, source, split, config, token)
-    columns = [choose_columns(f.label, f.columns(), problem_column, answer_column) for f in found.files]
-    errors = RowErrors()
-    counts = [file.count() for file in found.files]
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*parts, console=progress, disable=progress is None) as bar:
-        rows = bar.track(_rows(found, columns), None if None in counts else sum(counts), description=f"Reading {name}")
-        collected = collect(rows, benchmark, found.split, instruction, errors)
-    errors.raise_if_any()
-    if strict and collected.conflicts:
-        head = f"{_problems(len(collected.conflicts))} whose rows disagree about the answer (--strict):"
-        raise DataError("\n".join([head, *_conflict_lines(collected.conflicts)]))
-    problems = collected.problems[:limit]
+    errors: list[str] = []
+    rows = read_rows(found.files, problem_column, answer_column, errors)
+    shown = track(rows, f"Reading {name}", console=progress, disable=progress is None)
+    read = collect(shown, benchmark, found.split, instruction, errors)
+    raise_if_any(errors)
+    if strict and read.conflicts:
+        raise DataError(_conflicts(read, "whose rows disagree about the answer (--strict):"))
+    problems = read.problems[:limit]
     if not problems:
-        raise DataError(f"{found.name} holds no problem to write ({collected.rows} rows).")
+        raise DataError(f"{found.name} holds no problem to write ({read.rows} rows).")
     check_scores(problems, data_source, errors)
-    errors.raise_if_any()
-    rows = verl_rows(problems, data_source, name, found.split, replicas)
+    raise_if_any(errors)
     path = output if output.suffix == ".parquet" else output / f"{benchmark.stem(found.split)}.parquet"
-    return Report(
-        path=path,
-        sha256=write_parquet(rows, path),
-        rows=len(rows),
-        problems=len(problems),
-        replicas=replicas,
-        data_source=data_source,
-        source=found.name,
-        split=found.split,
-        columns=columns[0],
-        collected=collected,
-        expected=_expected(benchmark, limit),
-    )
+    count = len(problems) * replicas
+    sha256 = write_parquet(verl_rows(problems, data_source, name, found.split, replicas), path)
+    expected = benchmark.problems and min(benchmark.problems, limit or benchmark.problems)
+    columns = f", columns {read.columns.problem}, {read.columns.answer}" if read.columns else ""
+    lines = [
+        f"source      {found.name}, split {found.split}{columns}",
+        f"rows read   {read.rows}",
+        f"duplicates  {read.duplicates} rows removed",
+        *_conflicts(read, "left out (rows disagree about the answer)", "conflicts   ").splitlines(),
+        *read.notes,
+    ]
+    if expected not in (None, len(problems)):
+        lines.append(f"WARNING     {len(problems)} problems, where the published set has {expected}")
+    lines.append(f"written     {len(problems)} problems x {replicas} = {count} rows, data_source {data_source}")
+    lines.append(f"sha256 {sha256}  {count} rows  {path}")
+    return Report(path, sha256, count, len(problems), data_source, tuple(lines))
 
 
-def _problems(count: int) -> str:
-    return f"{count} problem{'' if count == 1 else 's'}"
+def write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> str:
+    """Write a file whole or not at all, and return the checksum of what a reader finds in it.
+
+    Raises:
+        DataError: if the file cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # One schema for all benchmarks: verl concatenates the files it is given, which have to agree.
+    text, number = pa.string(), pa.int64()
+    extra = {"index": number, "benchmark": text, "split": text, "id": text, "replica": number}
+    columns = {
+        "data_source": text,
+        "prompt": pa.list_(pa.struct({"role": text, "content": text})),
+        "ability": text,
+        "reward_model": pa.struct({"style": text, "ground_truth": text}),
+        "extra_info": pa.struct(extra),
+    }
+    try:
+        with whole_file(path) as draft:
+            pq.write_table(pa.Table.from_pylist(list(rows), schema=pa.schema(columns)), draft)
+            return content_sha256(pq.read_table(draft).to_pylist())
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error}. Choose another --output.") from error
 
 
-def _expected(benchmark: Benchmark, limit: int | None) -> int | None:
-    if benchmark.problems is None:
-        return None
-    return min(benchmark.problems, limit or benchmark.problems)
+def content_sha256(rows: Sequence[dict[str, Any]]) -> str:
+    """SHA-256 of the rows as JSON lines (UTF-8, sorted keys, no spaces): the same whatever wrote the parquet file."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    return digest.hexdigest()
 
 
-def _conflict_lines(conflicts: list[Conflict]) -> list[str]:
+def _conflicts(read: Collected, what: str, before: str = "") -> str:
     lines = []
-    for conflict in conflicts[:SHOWN]:
-        given = ", ".join(f"{answer!r} ({where})" for answer, where in conflict.answers.items())
-        text = conflict.problem
-        lines.append(f"  {text if len(text) <= _CONFLICT_WIDTH else text[: _CONFLICT_WIDTH - 3] + '...'}: {given}")
-    return listed(lines, len(conflicts))
-
-
-def _rows(found: Source, columns: list[Columns]) -> Iterator[tuple[Row, Columns]]:
-    for file, chosen in zip(found.files, columns, strict=True):
-        for row in file.rows(chosen.roots):
-            yield row, chosen
+    for problem, answers in read.conflicts.items():
+        given = ", ".join(f"{answer!r} ({where})" for answer, where in answers.items())
+        lines.append(f"{shortened(problem, 60)}: {given}")
+    return listed(f"{before}{len(lines)} problem{'s' * (len(lines) != 1)} {what}", lines)

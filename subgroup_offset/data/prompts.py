@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgroup_offset.data.errors import BadCell, require_utf8
+from subgroup_offset.data.answers import require_utf8
+from subgroup_offset.data.errors import BadCell
 from subgroup_offset.strategy.instructions import PREFIXES, SUFFIXES, split_instructions
 
 _DAPO_PREFIX, _DAPO_SUFFIX, _GSM8K_SUFFIX = PREFIXES[0], SUFFIXES[0], SUFFIXES[1]
@@ -34,7 +35,7 @@ def unwrap(text: str) -> tuple[str, str | None]:
     if found == (_DAPO_PREFIX, _DAPO_SUFFIX):
         return problem, "dapo"
     if _DAPO_PREFIX in text or _DAPO_SUFFIX in text:
-        raise BadCell("has only a part of DAPO's instructions", "Give the problem alone, or in the exact wrapper.")
+        raise BadCell("has only a part of DAPO's instructions: give the problem alone, or in the exact wrapper.")
     if not any(found):
         return problem.strip(), None
     inner, around = unwrap(problem)  # some sets carry the same instruction twice
@@ -49,13 +50,11 @@ def prompt_text(cell: Any) -> str:
     """
     if isinstance(cell, list):
         if len(cell) != 1 or not isinstance(cell[0], dict) or cell[0].get("role") != "user":
-            raise BadCell("is not one user message", "Only a single user turn can be used: give that, or the problem.")
+            raise BadCell("is not one user message: give that, or the problem's text.")
         cell = cell[0].get("content")
-    if cell is None or (isinstance(cell, float) and cell != cell):
-        raise BadCell("is missing", "Add the problem, or remove the row.")
-    if not isinstance(cell, str):
-        raise BadCell(f"is a {type(cell).__name__}, no text", "Name another --problem-column.")
-    if not cell.strip():
-        raise BadCell("is empty", "Add the problem, or remove the row.")
+    if not isinstance(cell, str | float | None):
+        raise BadCell(f"is a {type(cell).__name__}, no text: name another --problem-column.")
+    if not isinstance(cell, str) or not cell.strip():
+        raise BadCell("is empty: add the problem, or remove the row.")
     require_utf8(cell)
     return cell

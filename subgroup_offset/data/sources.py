@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from subgroup_offset.data.answers import aime_answer, expression, final_number
 from subgroup_offset.data.errors import DataError
+from subgroup_offset.nearest import nearest
 
 
 @dataclass(frozen=True)
@@ -22,25 +22,17 @@ class Benchmark:
     """
 
     name: str
-    #: Data set repository on the Hugging Face hub, and its configuration where it has several.
-    repository: str
-    config: str | None
-    #: The first is the default.
-    splits: tuple[str, ...]
+    repository: str  #: data set on the Hugging Face hub
+    config: str | None  #: its configuration, where it has several
+    splits: tuple[str, ...]  #: the first is the default
     data_source: str
-    #: From an answer's cell to the ground truth; raises :class:`~subgroup_offset.data.errors.BadCell`.
-    answer: Callable[[Any], str]
-    #: How many problems the published set has, where that is known for certain.
-    problems: int | None = None
+    answer: Callable[[Any], str]  #: from an answer's cell to the ground truth; raises ``BadCell``
+    problems: int | None = None  #: how many the published set has, where that is known for certain
 
     def stem(self, split: str) -> str:
         """Name of a split's file, and of its problems that have none; without the split where there is only one."""
         return self.name if (split,) == self.splits else f"{self.name}-{split}"
 
-
-#: The instructions a problem can be wrapped in (``prompts.py``) and, if they need one, the ``data_source`` whose
-#: reward reads answers given that way.
-REWARD_OF_INSTRUCTION = {"dapo": None, "gsm8k": "openai/gsm8k"}
 
 _ALL = (
     Benchmark("dapo", "BytedTsinghua-SIA/DAPO-Math-17k", None, ("train",), "math_dapo", expression),
@@ -54,30 +46,23 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in _ALL}
 
 
 def get_benchmark(name: str) -> Benchmark:
-    """The benchmark of that name.
-
-    Raises:
-        DataError: for another name; the message has the nearest.
-    """
+    """The benchmark of that name, else :class:`DataError` with the nearest."""
     if name not in BENCHMARKS:
-        nearest = difflib.get_close_matches(name, BENCHMARKS, n=1, cutoff=0.0)[0]
-        raise DataError(f"{name!r} is no known benchmark: use one of {', '.join(BENCHMARKS)} (nearest: {nearest}).")
+        meant = f" (nearest: {', '.join(near)})" if (near := nearest(name, BENCHMARKS)) else ""
+        raise DataError(f"{name!r} is no known benchmark: use one of {', '.join(BENCHMARKS)}{meant}.")
     return BENCHMARKS[name]
 
 
 def data_source_of(benchmark: Benchmark, instruction: str) -> str:
-    """What verl chooses the reward by.
+    """What verl chooses the reward by: the benchmark's own, or the one that reads answers in GSM8K's form.
 
     Raises:
         DataError: for an unknown instruction, or one whose reward is not for this benchmark.
     """
-    if instruction not in REWARD_OF_INSTRUCTION:
-        choices = ", ".join(REWARD_OF_INSTRUCTION)
-        raise DataError(f"--instruction {instruction!r} is unknown: use one of {choices}.")
-    reward = REWARD_OF_INSTRUCTION[instruction]
-    if reward and benchmark.name != "gsm8k":
-        raise DataError(
-            f"--instruction {instruction} goes with verl's reward {reward}, which is for gsm8k alone: leave it out for "
-            f"{benchmark.name}."
-        )
-    return reward or benchmark.data_source
+    if instruction == "dapo":
+        return benchmark.data_source
+    if instruction != "gsm8k":
+        raise DataError(f"--instruction {instruction!r} is unknown: use one of dapo, gsm8k.")
+    if benchmark.name != "gsm8k":
+        raise DataError(f"--instruction gsm8k is for gsm8k alone: leave it out for {benchmark.name}.")
+    return "openai/gsm8k"

@@ -146,8 +146,8 @@ def _leaves(config: Any) -> Iterator[tuple[str, Any, Any]]:
 
     for key, text in flat(OmegaConf.to_container(config, resolve=False)):
         value = text
-        # This machine's environment is not the run's.
-        if _interpolated(text) and "oc.env" not in str(text):
+        # This machine's environment is not the run's, nor is what Hydra may have set up in this process.
+        if _interpolated(text) and not any(resolver in str(text) for resolver in ("oc.env:", "hydra:")):
             try:
                 found = OmegaConf.select(config, key, throw_on_resolution_failure=True)
                 value = OmegaConf.to_container(found, resolve=True) if OmegaConf.is_config(found) else found

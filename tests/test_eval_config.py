@@ -1,4 +1,4 @@
-"""The config of the verl run, and prompts measured before it."""
+"""The config of the run that samples, and prompts measured before it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from transformers import Qwen3Config
 from subgroup_offset.evaluation.plan import EvaluationError, Problem
 from subgroup_offset.evaluation.prompt_check import check_prompts
 from subgroup_offset.evaluation.run_config import (
-    MANAGER,
     SEED_STRIDE,
     Sampling,
     compose_run,
-    default_settings,
     fixed_settings,
-    overrides,
+    run_arguments,
     shaping_settings,
 )
 from subgroup_offset.toy.tokenizer import build_tokenizer
@@ -36,23 +34,20 @@ def model(tmp_path_factory) -> Path:
 
 
 def composed(model: Path, sampling: Sampling, *user: str, start: int = 0):
-    paths = {"rows": Path("/a dir/with=signs/rows.parquet"), "samples_dir": Path("/it's/samples")}
-    fixed = fixed_settings(sampling, start, model, total=7, **paths)
-    own = overrides(default_settings(sampling) | fixed)
-    return compose_run([*own, *user], fixed)
+    paths = (Path("/a dir/with=signs/requests.json"), Path("/it's/samples"))
+    fixed = fixed_settings(sampling, start, model, *paths)
+    return compose_run(run_arguments(sampling, fixed, user), fixed)
 
 
 @pytest.mark.parametrize("user", [["+platform=cpu"], ["+recipe=qwen3_8b", "trainer.nnodes=4"], ["+recipe=olmo3_7b"]])
 def test_the_paper_is_the_default_whatever_the_platform(model, user):
     config = composed(model, Sampling(), *user)
-    sampling = config.actor_rollout_ref.rollout.val_kwargs
-    assert (sampling.n, sampling.temperature, sampling.top_p, sampling.top_k) == (16, 0.7, 1.0, -1)
-    assert sampling.do_sample
     rollout = config.actor_rollout_ref.rollout
+    sampling = rollout.val_kwargs
+    assert (sampling.n, sampling.temperature, sampling.top_p, sampling.top_k) == (16, 0.7, 1.0, -1)
     assert (rollout.prompt_length, rollout.response_length, rollout.max_model_len) == (2048, 20480, 22528)
-    assert rollout.agent.agent_loop_manager_class == MANAGER
-    assert config.trainer.val_only and config.trainer.resume_mode == "disable"
-    assert config.data.val_files == "/a dir/with=signs/rows.parquet"
+    assert rollout.load_format == "auto"  # verl's is dummy: weights that a trainer replaces
+    assert config.evaluation.requests == "/a dir/with=signs/requests.json"
     assert config.evaluation.samples_dir == "/it's/samples"
     if "trainer.nnodes=4" in user:
         assert config.trainer.nnodes == 4 and rollout.gpu_memory_utilization == 0.8
@@ -64,18 +59,12 @@ def test_no_two_starts_share_a_seed(model):
     assert SEED_STRIDE > 1024  # verl adds the number of the engine
 
 
-def test_greedy(model):
-    sampling = composed(model, Sampling(temperature=0)).actor_rollout_ref.rollout.val_kwargs
-    assert sampling.temperature == 0 and not sampling.do_sample
-
-
 @pytest.mark.parametrize(
     ("user", "message"),
     [
         ("actor_rollout_ref.rollout.val_kwargs.temperature=1.0", "temperature=1.0: use --temperature"),
-        ("data.filter_overlong_prompts=True", "data.filter_overlong_prompts=True: leave it out"),
+        ("actor_rollout_ref.rollout.load_format=dummy", "load_format=dummy: leave it out"),
         ("actor_rollout_ref.rollout.response_length=10", "response_length=10: use --max-response-length"),
-        ("trainer.validation_data_dir=/x", "trainer.validation_data_dir=/x: leave it out"),
         ("actor_rollout_ref.rollout.full_determinism=True", "full_determinism=True: leave it out"),
         ("trainer.nodes=2", "The overrides cannot be used: .*trainer.nodes"),
         ("trainer.nnodes=[", "The overrides cannot be used"),

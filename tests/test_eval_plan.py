@@ -1,21 +1,16 @@
-"""What is generated: everything once, whenever a run is cut off."""
+"""What is sampled: everything once, whenever a run is cut off."""
 
 from __future__ import annotations
 
-import pyarrow.parquet as pq
 import pytest
 from eval_samples import plan, problem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgroup_offset.evaluation.plan import EvaluationError, SampleKey, SamplingPlan, verl_rows, write_rows
+from subgroup_offset.evaluation.plan import EvaluationError, SampleKey, SamplingPlan, read_requests, write_requests
 
 SIZES = st.integers(1, 4)
 PLANS = st.builds(plan, replicas=SIZES, samples=SIZES, a=SIZES, b=st.integers(0, 3))
-
-
-def pending_keys(pending) -> list[SampleKey]:
-    return [SampleKey(p.problem.benchmark, p.problem.id, p.replica, sample) for p in pending for sample in p.samples]
 
 
 @given(PLANS, st.data())
@@ -23,44 +18,29 @@ def test_what_is_done_and_what_remains_are_everything_once(plan, data):
     keys = list(plan.keys())
     assert len(keys) == len(set(keys)) == plan.total
     done = set(data.draw(st.lists(st.sampled_from(keys), unique=True)))
-    remaining = pending_keys(plan.remaining(done))
+    remaining = plan.remaining(done)
     assert len(remaining) == len(set(remaining))
     assert done.isdisjoint(remaining) and done.union(remaining) == set(keys)
 
 
 @given(PLANS)
 def test_all_problems_come_before_any_comes_again(plan):
-    pending = plan.remaining(())
-    assert pending_keys(pending) == list(plan.keys())
-    names = [(p.problem.benchmark, p.problem.id) for p in pending]
+    keys = plan.remaining(())
+    size = len(plan.problems) * plan.samples
     for replica in range(plan.replicas):
-        chunk = names[replica * len(plan.problems) : (replica + 1) * len(plan.problems)]
-        assert sorted(chunk) == sorted({(p.benchmark, p.id) for p in plan.problems})
-        assert {p.replica for p in pending[replica * len(plan.problems) :][: len(plan.problems)]} == {replica}
+        chunk = keys[replica * size :][:size]
+        assert {key.replica for key in chunk} == {replica}
+        assert {(key.benchmark, key.problem) for key in chunk} == {(p.benchmark, p.id) for p in plan.problems}
 
 
-@given(PLANS, st.data())
-def test_rows_say_which_samples_they_stand_for(plan, data):
-    keys = list(plan.keys())
-    pending = plan.remaining(data.draw(st.lists(st.sampled_from(keys), unique=True, max_size=len(keys) - 1)))
-    rows = verl_rows(pending)
-    named = []
-    for row in rows:
-        extra = row["extra_info"]
-        for session in range(row["__rollout_n__"]):  # verl's sessions, counted from 0
-            named.append(SampleKey(extra["benchmark"], extra["id"], extra["replica"], extra["samples"][session]))
-        assert row["__rollout_n__"] == len(extra["samples"]) > 0
-    assert named == pending_keys(pending)
-    assert [row["extra_info"]["index"] for row in rows] == list(range(len(rows)))
-
-
-def test_rows_come_back_from_the_file(tmp_path):
-    rows = verl_rows(plan(a=2).remaining({SampleKey("a", "a-0", 0, 1)}))
-    write_rows(rows, tmp_path / "rows.parquet")
-    assert pq.read_table(tmp_path / "rows.parquet").to_pylist() == rows
-    assert rows[0]["prompt"] == [{"role": "user", "content": "Which number is a-0?"}]
-    assert rows[0]["reward_model"]["ground_truth"] == "56" and rows[0]["data_source"] == "aime24"
-    assert rows[0]["extra_info"]["samples"] == [0, 2]
+def test_requests_come_back_from_the_file(tmp_path):
+    whole = plan(a=2, b=1)
+    keys = whole.remaining({SampleKey("a", "a-0", 0, 1)})
+    write_requests(tmp_path / "run" / "requests.json", whole.problems, keys)
+    found = list(read_requests(tmp_path / "run" / "requests.json"))
+    assert [key for key, _ in found] == keys
+    assert all(problem in whole.problems and (problem.benchmark, problem.id) == key[:2] for key, problem in found)
+    assert found[0][1].chat == [{"role": "user", "content": "Which number is a-0?"}]
 
 
 def test_samples_of_another_evaluation_are_refused():

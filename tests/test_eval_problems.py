@@ -25,12 +25,11 @@ def write_benchmark(directory: Path, name: str, replicas: int = 1, answers: tupl
     return prepare(name, source=str(source), replicas=replicas, output=directory).path
 
 
-def test_the_four_benchmarks(shared_data, tmp_path):
+def test_the_four_benchmarks(tmp_path):
     for name in BENCHMARKS:
-        prepare(name, source=str(shared_data / f"{name}.jsonl"), output=tmp_path)
+        write_benchmark(tmp_path, name)
     problems = read_problems(tmp_path)
-    assert [len([p for p in problems if p.benchmark == name]) for name in BENCHMARKS] == [30] * 4
-    assert len({(p.benchmark, p.id) for p in problems}) == 120
+    assert [p.benchmark for p in problems] == [name for name in BENCHMARKS for _ in range(2)]
     assert {p.data_source for p in problems} == {"aime24", "aime25", "aime26", "aime_style_hmmt25"}
     assert all(p.prompt[0][0] == "user" and "Answer: $Answer" in p.prompt[0][1] for p in problems)
     assert sorted(content_hashes(problems)) == sorted(BENCHMARKS)
@@ -99,10 +98,10 @@ def test_files_of_another_kind(tmp_path):
             read_problems(tmp_path, ["aime24"])
         assert f"subgroup-offset data aime24 --output {tmp_path}" in str(error.value)
 
-    refused([{"question": "?"}], r"row 0, 'extra_info'")
+    refused([{"question": "?"}], "row 0, 'extra_info'")
     refused([row | {"extra_info": row["extra_info"] | {"benchmark": "aime25"}} for row in rows], "is not 'aime24'")
     refused(
-        [row | {"extra_info": row["extra_info"] | {"id": "same"}} for row in rows], "two different .* 'same'.*row 1"
+        [row | {"extra_info": row["extra_info"] | {"id": "same"}} for row in rows], "row 1, two different .* 'same'"
     )
     refused([rows[0] | {"reward_model": {"ground_truth": "", "style": "rule"}}], "ground_truth='' is no text")
     refused([rows[0] | {"reward_model": {"ground_truth": " ", "style": "rule"}}], "cannot be graded.*is empty")

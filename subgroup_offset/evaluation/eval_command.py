@@ -20,11 +20,9 @@ def evaluate(
         typer.Argument(help="A model's directory, a checkpoint of verl's (global_step_N), or a run's: its latest one."),
     ] = None,
     overrides: Annotated[
-        list[str] | None, typer.Argument(help="Hydra overrides of the verl run: +platform=cpu, trainer.nnodes=2, ...")
+        list[str] | None, typer.Argument(help="Hydra overrides of verl's config: +platform=cpu, trainer.nnodes=2, ...")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Directory of everything, shared by all nodes. Of a run: its evaluation/.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Directory of everything. Of a run: its evaluation/.")] = None,
     step: Annotated[int | None, typer.Option(min=0, help="Of a run: this checkpoint instead of the latest.")] = None,
     benchmark: Annotated[
         list[str] | None, typer.Option(help="May be repeated; default: aime24, aime25, aime26 and hmmt25.")
@@ -61,34 +59,29 @@ def evaluate(
     It can be stopped at any time: the same command goes on with what is missing. For sizes of engines and numbers of
     nodes give the overrides of the training run (+recipe=qwen3_8b, for one).
     """
-    from rich.console import Console
-
-    from subgroup_offset.evaluation.evaluate import evaluate_checkpoint, evaluate_generations
+    from subgroup_offset.evaluation.evaluate import Grading, evaluate_checkpoint, evaluate_generations
     from subgroup_offset.evaluation.plan import EvaluationError
     from subgroup_offset.evaluation.pool import PoolError
     from subgroup_offset.evaluation.run_config import Sampling
 
-    console = Console()
     with errors_as_messages(ValueError, OSError, PoolError), _interruptible():
+        grading = Grading(workers, time_limit)
         if (checkpoint is None) == (generations is None):
             raise EvaluationError("Give either a checkpoint to sample from, or generations with --from.")
         if generations is not None:
-            evaluate_generations(generations, output, replicas, samples, workers, time_limit, console)
+            evaluate_generations(generations, output, replicas, samples, grading)
             return
+        sampling = Sampling(samples or 16, temperature, top_p, max_prompt_length, max_response_length, seed)
         evaluate_checkpoint(
             checkpoint,
             output,
             step=step,
             benchmarks=benchmark,
             data_dir=data_dir,
-            replicas=32 if replicas is None else replicas,
-            sampling=Sampling(
-                16 if samples is None else samples, temperature, top_p, max_prompt_length, max_response_length, seed
-            ),
+            replicas=replicas or 32,
+            sampling=sampling,
             overrides=overrides or [],
-            workers=workers,
-            time_limit=time_limit,
-            console=console,
+            grading=grading,
         )
 
 

@@ -1,10 +1,11 @@
-"""What ``subgroup-offset eval`` does: generate what is missing, grade everything, print and write the metrics."""
+"""What ``subgroup-offset eval`` does: sample what is missing, grade everything, print and write the metrics."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -21,7 +22,25 @@ from subgroup_offset.evaluation.run_config import Sampling
 from subgroup_offset.evaluation.samples import Plan
 from subgroup_offset.evaluation.settings import EvaluationRecord
 
-LOCK = "evaluation.lock"
+
+@dataclass(frozen=True)
+class Grading:
+    """How samples are graded, and where that is shown."""
+
+    #: Processes.
+    workers: int = 2
+    #: Seconds a comparison may take.
+    time_limit: float = 10.0
+    console: Console = field(default_factory=Console)
+
+    def __call__(self, generations: Path, directory: Path, plan: Plan) -> Outcome:
+        """Grade the samples of a file or directory into a directory, and print what they come to."""
+        samples = read_generations(generations)
+        outcome = grade_samples(samples, directory, plan, self.workers, self.time_limit, self.console)
+        print_outcome(outcome, self.console)
+        where = f"graded samples: {directory / GRADED}\nmetrics: {directory / RESULTS}"
+        self.console.print(where, soft_wrap=True)
+        return outcome
 
 
 def evaluate_checkpoint(
@@ -34,9 +53,7 @@ def evaluate_checkpoint(
     replicas: int = 32,
     sampling: Sampling | None = None,
     overrides: Sequence[str] = (),
-    workers: int = 2,
-    time_limit: float = 10.0,
-    console: Console | None = None,
+    grading: Grading | None = None,
 ) -> Outcome:
     """Sample, grade and count.
 
@@ -46,14 +63,14 @@ def evaluate_checkpoint(
         benchmarks, data_dir: see :func:`~subgroup_offset.evaluation.problems.read_problems`.
         replicas: of each problem.
         sampling: how responses are sampled, and how many of each replica.
-        overrides: the user's, for the verl run.
-        workers, time_limit: of grading.
+        overrides: the user's, for the run that samples.
+        grading: see there.
 
     Raises:
         ValueError: with a message for the user.
         KeyboardInterrupt: as :func:`~subgroup_offset.evaluation.generate.generate` does.
     """
-    console, sampling = console or Console(), sampling or Sampling()
+    sampling, grading = sampling or Sampling(), grading or Grading()
     found = find_checkpoint(checkpoint, step)
     if output is None:
         if found.run is None:
@@ -62,17 +79,10 @@ def evaluate_checkpoint(
     problems = read_problems(data_dir, benchmarks or BENCHMARKS)
     plan = SamplingPlan(tuple(problems), replicas, sampling.samples)
     evaluation = Generation(found, plan, sampling, output.resolve(), tuple(overrides))
+    per_benchmark = Counter(problem.benchmark for problem in problems)
     with _locked(evaluation.directory):
-        generate(evaluation, console)
-        per_benchmark = Counter(problem.benchmark for problem in problems)
-        return _finish(
-            evaluation.samples_dir,
-            evaluation.directory,
-            Plan(samples=plan.samples, replicas=replicas, problems=dict(per_benchmark)),
-            workers,
-            time_limit,
-            console,
-        )
+        generate(evaluation, grading.console)
+        return grading(evaluation.samples_dir, evaluation.directory, Plan(plan.samples, replicas, per_benchmark))
 
 
 def evaluate_generations(
@@ -80,9 +90,7 @@ def evaluate_generations(
     output: Path | None,
     replicas: int | None = None,
     samples: int | None = None,
-    workers: int = 2,
-    time_limit: float = 10.0,
-    console: Console | None = None,
+    grading: Grading | None = None,
 ) -> Outcome:
     """Grade and count generations made elsewhere.
 
@@ -91,41 +99,28 @@ def evaluate_generations(
             :data:`~subgroup_offset.evaluation.generations.COLUMNS`.
         output: directory of the results.
         replicas, samples: how many there should be of each problem and of each replica; None: as many as there are.
-        workers, time_limit: of grading.
+        grading: see there.
 
     Raises:
         ValueError: with a message for the user.
     """
-    console = console or Console()
     if output is None:
         raise EvaluationError("Give --output DIR: where the graded samples and the results go.")
     files = sorted(generations.glob("*.jsonl")) if generations.is_dir() else [generations]
     absent = next((file for file in files if not file.is_file()), None)
     if absent or not files:
         raise EvaluationError(f"{absent or generations / '*.jsonl'} is not there: give a JSONL file of generations.")
-    settings = {
-        "generations": {str(file.resolve()): [file.stat().st_size, file.stat().st_mtime_ns] for file in files},
-        "replicas": replicas,
-        "samples": samples,
-    }
+    stats = {str(file.resolve()): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
     directory = output.resolve()
     with _locked(directory):
-        EvaluationRecord.open(directory, settings).save(directory)
-        plan = Plan(samples=samples, replicas=replicas)
-        return _finish(generations, directory, plan, workers, time_limit, console)
+        record = EvaluationRecord.read(directory)
+        record.agree({"generations": stats, "replicas": replicas, "samples": samples}, directory)
+        record.save(directory)
+        return (grading or Grading())(generations, directory, Plan(samples, replicas))
 
 
-def _finish(
-    generations: Path, directory: Path, plan: Plan, workers: int, time_limit: float, console: Console
-) -> Outcome:
-    outcome = grade_samples(
-        read_generations(generations), directory, plan, workers=workers, time_limit=time_limit, console=console
-    )
-    print_outcome(outcome, console)
-    console.print(f"graded samples: {directory / GRADED}\nmetrics: {directory / RESULTS}", soft_wrap=True)
-    return outcome
-
-
-def _locked(directory: Path) -> AbstractContextManager[object]:
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
     refusal = EvaluationError(f"Another evaluation runs in {directory}: wait until it ends, or give another --output.")
-    return exclusive_lock(directory / LOCK, refusal)
+    with exclusive_lock(directory / "evaluation.lock", refusal):
+        yield

@@ -6,7 +6,6 @@ file of its own, which it only ever appends to: a stop, in whatever way, costs a
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -16,22 +15,22 @@ from typing import Any
 from uuid import uuid4
 
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
-from subgroup_offset.files import NoJSON, json_object, numbered_lines
+from subgroup_offset.files import NoJSON, json_line, json_object, numbered_lines
 
 logger = logging.getLogger(__name__)
 
 COLUMNS = ("benchmark", "problem", "replica", "sample", "response", "reference")
 """What each line has: which sample it is (see :class:`~subgroup_offset.evaluation.plan.SampleKey`), the whole text that
-the model answered, and the reference answer. verl's runs add ``prompt_tokens``, ``response_tokens``, ``truncated``
+the model answered, and the reference answer. Our own runs add ``prompt_tokens``, ``response_tokens``, ``truncated``
 (whether the response was cut off at its length limit), ``reward`` (the training reward) and ``reward_correct`` (its
 verdict, or null)."""
 
 
 class SampleWriter:
-    """Appends samples to a file of this process alone.
+    """Appends samples to a file of this process alone, which is made with the first of them.
 
     Args:
-        directory: made where it is missing; the file is made with the first sample.
+        directory: made where it is missing.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -40,8 +39,7 @@ class SampleWriter:
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append one sample; if that fails (a full disk), the file ends as it did before."""
-        # Half a surrogate pair, which UTF-8 does not have, becomes the escape by which JSON has it.
-        line = (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+        line = json_line(row)
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -60,7 +58,7 @@ class SampleWriter:
 
 
 def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any]]]:
-    """All samples in the ``.jsonl`` files of a directory, each once, with their rows; or those of one file.
+    """All samples in the ``.jsonl`` files of a directory (none where there is none), or of one file, with their rows.
 
     An unfinished last line is what a stop leaves: it is left out. Of a sample that two files have (a writer was cut off
     from its run and finished after the next had begun) the first counts. Both are counted in a warning.
@@ -68,7 +66,7 @@ def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any
     Raises:
         EvaluationError: for a line that is no sample, or repeats one of its file, with its place.
     """
-    files = sorted(directory.glob("*.jsonl")) if directory.is_dir() else [directory]
+    files = [directory] if directory.is_file() else sorted(directory.glob("*.jsonl"))
     seen: dict[SampleKey, Path] = {}
     unfinished = repeated = 0
     for path in files:
@@ -95,29 +93,6 @@ def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any
         logger.warning("%s: %d samples are there more than once; the first counts.", directory, repeated)
 
 
-class SampleCounter:
-    """Counts the samples in a directory while they are written; looks at what is new only.
-
-    Args:
-        directory: of the writers' files.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._read: dict[Path, int] = {}
-        self._lines = 0
-
-    def count(self) -> int:
-        """Complete lines so far."""
-        for path in self._directory.glob("*.jsonl"):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                while chunk := file.read(1 << 20):
-                    self._lines += chunk.count(b"\n")
-                self._read[path] = file.tell()
-        return self._lines
-
-
 def _key(row: Mapping[str, Any], where: str) -> SampleKey:
     absent = [column for column in COLUMNS if column not in row]
     if absent:
@@ -130,4 +105,4 @@ def _key(row: Mapping[str, Any], where: str) -> SampleKey:
         value = row[column]
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise EvaluationError(f"{where}: {column}={value!r} is no number: count from 0.")
-    return SampleKey(row["benchmark"], row["problem"], row["replica"], row["sample"])
+    return SampleKey(*(row[column] for column in SampleKey._fields))

@@ -17,7 +17,7 @@ from subgroup_offset.evaluation.plan import EvaluationError
 DIRECTORY = "merged_hf"
 #: In it: what it was merged from.
 SOURCE = "merged_from.json"
-_TAIL = 15
+_COMMAND = ("-m", "verl.model_merger", "merge", "--backend", "fsdp")
 
 
 def model_directory(checkpoint: Checkpoint) -> Path:
@@ -34,14 +34,20 @@ def merged(checkpoint: Checkpoint) -> Path:
     Raises:
         EvaluationError: if the merger fails or cannot write; nothing is left behind then.
     """
-    target = model_directory(checkpoint)
+    target, shards = model_directory(checkpoint), checkpoint.directory
     source = checkpoint.fingerprint()
     if _source_of(target) == source:
         return target
     draft = target.with_name(f".{DIRECTORY}.{os.getpid()}")
+    command = [*_COMMAND, "--local_dir", str(shards), "--target_dir"]
     try:
         draft.mkdir()
-        _merge(checkpoint.directory, draft)
+        done = subprocess.run(
+            [sys.executable, *command, str(draft)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        if done.returncode != 0:
+            tail = "\n".join(done.stdout.splitlines()[-15:])
+            raise EvaluationError(f"{shards} cannot be merged: verl's merger ended with {done.returncode}.\n{tail}")
         (draft / SOURCE).write_text(json.dumps(source, indent=1) + "\n", "utf-8")
         if target.exists():  # of shards that are no longer there
             shutil.rmtree(target)
@@ -51,18 +57,11 @@ def merged(checkpoint: Checkpoint) -> Path:
             return target
         raise EvaluationError(
             f"{target} cannot be written ({error}). Merge elsewhere and give that directory: "
-            f"{_command_line(checkpoint)}"
+            f"{shlex.join(['python', *command, 'DIR'])}"
         ) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return target
-
-
-def _merge(shards: Path, target: Path) -> None:
-    done = subprocess.run(_command(shards, target), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode != 0:
-        tail = "\n".join(done.stdout.splitlines()[-_TAIL:])
-        raise EvaluationError(f"{shards} cannot be merged: verl's merger ended with {done.returncode}.\n{tail}")
 
 
 def _source_of(target: Path) -> dict[str, list[int]] | None:
@@ -70,12 +69,3 @@ def _source_of(target: Path) -> dict[str, list[int]] | None:
         return json.loads((target / SOURCE).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-
-
-def _command(shards: Path, target: Path) -> list[str]:
-    program = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-    return [*program, "--local_dir", str(shards), "--target_dir", str(target)]
-
-
-def _command_line(checkpoint: Checkpoint) -> str:
-    return shlex.join(["python", *_command(checkpoint.directory, Path("DIR"))[1:]])

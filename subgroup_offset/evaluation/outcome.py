@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +13,15 @@ from rich.console import Console
 from rich.progress import Progress
 
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
-from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Verdict, reference_problem
+from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, reference_problem
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
 from subgroup_offset.evaluation.samples import OVERALL, Plan, Replicas, complete_replicas
 from subgroup_offset.evaluation.summary import pass_at_k_table, summary_table
+from subgroup_offset.files import write_text
 
 GRADED, RESULTS = "graded.jsonl", "results.json"
 #: Columns of a generation that a graded row keeps, where they are known.
 KEPT = ("prompt_tokens", "response_tokens", "truncated", "reward", "reward_correct")
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A sample without its response, which may be long."""
-
-    key: SampleKey
-    found: FoundAnswer | None
-    reference: str
-    kept: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,10 +38,13 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Everything as plain JSON values; numbers that there are not are null."""
+        metrics, curve = (
+            json.loads(table.to_json(orient="records", double_precision=15)) for table in (self.summary, self.pass_at_k)
+        )
         return {
             "samples_per_replica": self.replicas.samples,
-            "metrics": _records(self.summary),
-            "pass_at_k": _records(self.pass_at_k),
+            "metrics": metrics,
+            "pass_at_k": curve,
             "counts": self.counts,
         }
 
@@ -63,7 +53,6 @@ def grade_samples(
     samples: Iterable[tuple[SampleKey, Mapping[str, Any]]],
     directory: Path,
     plan: Plan,
-    *,
     workers: int = 2,
     time_limit: float = 10.0,
     console: Console | None = None,
@@ -71,7 +60,8 @@ def grade_samples(
     """Grade all samples and write :data:`GRADED` and :data:`RESULTS` into a directory.
 
     Args:
-        samples: of :func:`~subgroup_offset.evaluation.generations.read_generations`; they are gone through once.
+        samples: of :func:`~subgroup_offset.evaluation.generations.read_generations`; they are gone through once, and
+            of responses, which may be long, only the answers are kept.
         directory: there already.
         plan: what there should be; what is missing of it is counted.
         workers: processes for symbolic equality.
@@ -82,66 +72,46 @@ def grade_samples(
         EvaluationError: if there is no sample, or one with a reference that cannot be graded against.
         SamplesError: if there is more than the plan has, or no complete replica.
     """
-    answered = sorted(_answered(samples), key=lambda sample: sample.key)
-    if not answered:
+    found = sorted(((key, *_answered(key, row)) for key, row in samples), key=lambda sample: sample[0])
+    if not found:
         raise EvaluationError("There is no sample to grade.")
     with Grader(workers, time_limit) as grader, Progress(console=console, disable=console is None) as bar:
         task = bar.add_task("grading different answers", total=None)
         verdicts = grader.judge(
-            [(sample.found, sample.reference) for sample in answered],
+            [(answer, rest["reference"]) for _, answer, rest in found],
             lambda done, total: bar.update(task, completed=done, total=total),
         )
-    rows = [_graded(sample, verdict) for sample, verdict in zip(answered, verdicts, strict=True)]
-    _write(directory / GRADED, "".join(json.dumps(row) + "\n" for row in rows))
-    replicas = complete_replicas(pd.DataFrame(rows), plan)
-    outcome = Outcome(replicas, summary_table(replicas), pass_at_k_table(replicas), _counts(rows))
-    _write(directory / RESULTS, json.dumps(outcome.as_json(), indent=1) + "\n")
+    rows = [key._asdict() | asdict(v) | rest for (key, _, rest), v in zip(found, verdicts, strict=True)]
+    write_text(directory / GRADED, "".join(json.dumps(row) + "\n" for row in rows))
+    table = pd.DataFrame(rows)
+    replicas = complete_replicas(table, plan)
+    counts = {str(name): _count(part) for name, part in table.groupby("benchmark")} | {OVERALL: _count(table)}
+    outcome = Outcome(replicas, summary_table(replicas), pass_at_k_table(replicas), counts)
+    write_text(directory / RESULTS, json.dumps(outcome.as_json(), indent=1) + "\n")
     return outcome
 
 
-def _answered(samples: Iterable[tuple[SampleKey, Mapping[str, Any]]]) -> Iterator[Answered]:
-    for key, row in samples:
-        reference = row["reference"]
-        if (problem := reference_problem(reference)) is not None:
-            raise EvaluationError(f"sample {tuple(key)}: reference={reference!r} {problem}")
-        kept = {name: row[name] for name in KEPT if name in row}
-        yield Answered(key, find_answer(row["response"]), reference, kept)
+def _answered(key: SampleKey, row: Mapping[str, Any]) -> tuple[FoundAnswer | None, dict[str, Any]]:
+    """The answer in a response, and the columns to keep."""
+    reference = row["reference"]
+    if (problem := reference_problem(reference)) is not None:
+        raise EvaluationError(f"sample {tuple(key)}: reference={reference!r} {problem}")
+    return find_answer(row["response"]), {name: row[name] for name in ("reference", *KEPT) if name in row}
 
 
-def _graded(sample: Answered, verdict: Verdict) -> dict[str, Any]:
-    return {**sample.key._asdict(), **asdict(verdict), "reference": sample.reference, **sample.kept}
+def _count(table: pd.DataFrame) -> dict[str, Any]:
+    reasons = table["reason"].value_counts()
 
+    def known(column: str) -> pd.Series | None:
+        """Only where every row says it: a count of some would pass for one of all."""
+        return table[column].astype(float) if column in table and table[column].notna().all() else None
 
-def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Of rows sorted by benchmark."""
-    counts = {name: _count(list(group)) for name, group in groupby(rows, itemgetter("benchmark"))}
-    return {**counts, OVERALL: _count(rows)}
-
-
-def _count(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    reasons = Counter(row["reason"] for row in rows)
-    tokens = [row["response_tokens"] for row in rows if row.get("response_tokens") is not None]
+    truncated, right, tokens = map(known, ("truncated", "reward_correct", "response_tokens"))
     return {
-        "samples": len(rows),
-        "ungraded": sum(reasons[reason] for reason in UNDECIDED),
-        # Only where every row says it: a count of some would pass for one of all.
-        "truncated": _sum_if_known(rows, "truncated"),
-        "reward_correct": _sum_if_known(rows, "reward_correct"),
-        "mean_response_tokens": sum(tokens) / len(tokens) if len(tokens) == len(rows) else None,
-        "reasons": {reason: reasons[reason] for reason in REASONS if reasons[reason]},
+        "samples": len(table),
+        "ungraded": int(table["reason"].isin(UNDECIDED).sum()),
+        "truncated": None if truncated is None else int(truncated.sum()),
+        "reward_correct": None if right is None else int(right.sum()),
+        "mean_response_tokens": None if tokens is None else float(tokens.mean()),
+        "reasons": {reason: int(reasons[reason]) for reason in REASONS if reason in reasons},
     }
-
-
-def _sum_if_known(rows: Sequence[Mapping[str, Any]], column: str) -> int | None:
-    values = [row.get(column) for row in rows]
-    return None if None in values else sum(map(bool, values))
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return json.loads(table.to_json(orient="records", double_precision=15))
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    draft.write_text(text, "utf-8")
-    draft.replace(path)

@@ -13,11 +13,11 @@ the same. P-values are not adjusted for the number of benchmarks and metrics loo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import binomtest
 
 from subgroup_offset.evaluation.intervals import ReplicaValues
 from subgroup_offset.evaluation.passk import replica_pass
@@ -65,12 +65,11 @@ def check_comparable(first: Replicas, second: Replicas, names: Sequence[str] = (
             f"{first.samples} and pass@{second.samples} are different quantities. Evaluate both with one number."
         )
     keys = [run.table.index.droplevel(2).unique() for run in (first, second)]
-    for name, other, own, others in ((*names, *keys), (*reversed(names), *reversed(keys))):
-        only = [f"{benchmark}/{problem}" for benchmark, problem in own.difference(others)]
-        if only:
+    for name, other, only in ((*names, keys[0].difference(keys[1])), (*reversed(names), keys[1].difference(keys[0]))):
+        if len(only):
             raise SamplesError(
-                f"{len(only)} problems have complete replicas in {name} only, not in {other}: {', '.join(only)}. "
-                "Finish that run, or remove the problems from both tables."
+                f"{len(only)} problems have complete replicas in {name} only, not in {other}: "
+                f"{', '.join(map('/'.join, only))}. Finish that run, or remove the problems from both tables."
             )
 
 
@@ -126,6 +125,5 @@ def sign_test(differences: np.ndarray) -> SignTest:
     """Two-sided exact sign test: the binomial distribution of 1/2 over the problems that are not level."""
     differences = np.asarray(differences, dtype=np.float64)
     ahead, behind = int((differences > _TIE).sum()), int((differences < -_TIE).sum())
-    decided = ahead + behind
-    tail = sum(math.comb(decided, i) for i in range(min(ahead, behind) + 1))
-    return SignTest(ahead, behind, len(differences) - decided, min(1.0, 2 * tail / 2**decided))
+    p = binomtest(ahead, ahead + behind).pvalue if ahead + behind else 1.0
+    return SignTest(ahead, behind, len(differences) - ahead - behind, float(p))

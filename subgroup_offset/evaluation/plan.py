@@ -1,15 +1,19 @@
-"""What an evaluation is to generate, and what of it is still missing.
+"""What an evaluation is to sample, and what of it is still missing.
 
 Paper, "Evaluation Details": each problem is replicated 32 times, and each replica sampled 16 times. A sample is the
-unit that is finished or not: whatever way a run ends, the next one generates exactly the samples that are not there.
+unit that is finished or not: whatever way a run ends, the next one samples exactly what is not there.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from subgroup_offset.files import write_text
 
 
 class EvaluationError(ValueError):
@@ -17,7 +21,7 @@ class EvaluationError(ValueError):
 
 
 class SampleKey(NamedTuple):
-    """Names one sample of an evaluation."""
+    """Names one sample of an evaluation; replicas and samples are counted from 0."""
 
     benchmark: str
     problem: str
@@ -37,19 +41,15 @@ class Problem:
     prompt: tuple[tuple[str, str], ...]
     reference: str
 
-
-@dataclass(frozen=True)
-class Pending:
-    """The samples of one replica that are missing."""
-
-    problem: Problem
-    replica: int
-    samples: tuple[int, ...]
+    @property
+    def chat(self) -> list[dict[str, str]]:
+        """The conversation as chat templates take it."""
+        return [{"role": role, "content": content} for role, content in self.prompt]
 
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """All samples of an evaluation: every problem x `replicas` x `samples`, both counted from 0."""
+    """All samples of an evaluation: every problem x `replicas` x `samples`."""
 
     problems: tuple[Problem, ...]
     replicas: int
@@ -59,11 +59,9 @@ class SamplingPlan:
         for option in ("replicas", "samples"):
             if (value := getattr(self, option)) < 1:
                 raise EvaluationError(f"--{option} {value} is too small: set it to 1 or above.")
-        seen = set()
-        for problem in self.problems:
-            if (name := (problem.benchmark, problem.id)) in seen:
-                raise EvaluationError(f"benchmark {name[0]!r} has problem {name[1]!r} twice.")
-            seen.add(name)
+        for (benchmark, problem), count in Counter((p.benchmark, p.id) for p in self.problems).items():
+            if count > 1:
+                raise EvaluationError(f"benchmark {benchmark!r} has problem {problem!r} twice.")
 
     @property
     def total(self) -> int:
@@ -71,68 +69,39 @@ class SamplingPlan:
         return len(self.problems) * self.replicas * self.samples
 
     def keys(self) -> Iterator[SampleKey]:
-        """All samples, replica by replica."""
+        """All samples, in the order in which they are made.
+
+        All problems come once before any comes again, so that a run that is cut off has treated them alike.
+        """
         for replica in range(self.replicas):
             for problem in self.problems:
                 for sample in range(self.samples):
                     yield SampleKey(problem.benchmark, problem.id, replica, sample)
 
-    def remaining(self, done: Collection[SampleKey]) -> list[Pending]:
-        """What is missing, in the order in which it is generated.
-
-        All problems come once before any comes again, so that a run that is cut off has treated them alike.
-
-        Args:
-            done: samples that are there.
+    def remaining(self, done: Collection[SampleKey]) -> list[SampleKey]:
+        """What is missing, in the order of `keys`.
 
         Raises:
-            EvaluationError: if one of them is not of this plan.
+            EvaluationError: if one of `done` is not of this plan.
         """
         done = set(done)
-        strange = done - set(self.keys())
-        if strange:
-            first = min(strange)
+        if strange := done - set(self.keys()):
             raise EvaluationError(
-                f"{len(strange)} samples are not of this evaluation, {tuple(first)} for one: they belong to another, "
-                "whose files must not be in the same directory."
+                f"{len(strange)} samples are not of this evaluation, {tuple(min(strange))} for one: they belong to "
+                "another, whose files must not be in the same directory."
             )
-        pending = []
-        for replica in range(self.replicas):
-            for problem in self.problems:
-                keys = (SampleKey(problem.benchmark, problem.id, replica, sample) for sample in range(self.samples))
-                missing = tuple(key.sample for key in keys if key not in done)
-                if missing:
-                    pending.append(Pending(problem, replica, missing))
-        return pending
+        return [key for key in self.keys() if key not in done]
 
 
-def verl_rows(pending: Sequence[Pending]) -> list[dict[str, Any]]:
-    """Rows of a validation file for verl, one for each replica with something missing.
-
-    ``__rollout_n__`` is verl's own column for the number of samples of a row, in place of ``rollout.val_kwargs.n``;
-    ``extra_info.samples`` says which samples they are, in the order of verl's sessions.
-    """
-    return [
-        {
-            "data_source": item.problem.data_source,
-            "prompt": [{"role": role, "content": content} for role, content in item.problem.prompt],
-            "reward_model": {"style": "rule", "ground_truth": item.problem.reference},
-            "extra_info": {
-                "index": index,
-                "benchmark": item.problem.benchmark,
-                "id": item.problem.id,
-                "replica": item.replica,
-                "samples": list(item.samples),
-            },
-            "__rollout_n__": len(item.samples),
-        }
-        for index, item in enumerate(pending)
-    ]
+def write_requests(path: Path, problems: Sequence[Problem], keys: Sequence[SampleKey]) -> None:
+    """Write what a run is to sample as one JSON file."""
+    write_text(path, json.dumps({"problems": [asdict(problem) for problem in problems], "samples": keys}) + "\n")
 
 
-def write_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write rows of :func:`verl_rows` as a parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.Table.from_pylist(list(rows)), path)
+def read_requests(path: Path) -> Iterator[tuple[SampleKey, Problem]]:
+    """The samples of a file of :func:`write_requests`, each with its problem."""
+    content = json.loads(path.read_text("utf-8"))
+    rows = (row | {"prompt": tuple(map(tuple, row["prompt"]))} for row in content["problems"])
+    problems = {(row["benchmark"], row["id"]): Problem(**row) for row in rows}
+    for key in map(SampleKey._make, content["samples"]):
+        yield key, problems[key.benchmark, key.problem]

@@ -62,48 +62,44 @@ def how_to_write(name: str, data_dir: Path) -> str:
         return f"subgroup-offset data {benchmark}{option} --output {shlex.quote(str(data_dir))}"
     if name in TOY:
         return f'{name} is of the toy world, which this makes: --data-dir "$(python -m subgroup_offset.toy)"'
-    nearest = difflib.get_close_matches(name, [*stems, *TOY], n=1, cutoff=0.0)[0]
-    return f"{name} is no known benchmark (nearest: {nearest}): correct --benchmark, or write such a file yourself."
+    closest = difflib.get_close_matches(name, [*stems, *TOY], n=1, cutoff=0.0)[0]
+    return f"{name} is no known benchmark (nearest: {closest}): correct --benchmark, or write such a file yourself."
 
 
 def _read(path: Path, name: str) -> list[Problem]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def refuse(what: str) -> EvaluationError:
-        return EvaluationError(f"{path} {what}. Write it anew:\n  {how_to_write(name, path.parent)}")
-
-    try:
-        rows = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise refuse(f"cannot be read ({error})") from None
-    if not rows:
-        raise refuse("has no rows")
     problems: dict[str, Problem] = {}
-    for number, row in enumerate(rows):
-        try:
+    where = "it cannot be read"
+    try:
+        for number, row in enumerate(pq.read_table(path).to_pylist()):
+            where = f"row {number}"
             problem = _problem(row, name)
-        except (KeyError, TypeError, ValueError) as error:
-            raise refuse(f"is no file of `subgroup-offset data`: row {number}, {error}") from None
-        known = problems.setdefault(problem.id, problem)
-        if known != problem:
-            raise refuse(f"has two different problems called {problem.id!r}, the second in row {number}")
-    for problem in problems.values():
-        if (wrong := reference_problem(problem.reference)) is not None:
-            raise refuse(f"cannot be graded: the answer {problem.reference!r} of {problem.id!r} {wrong}")
+            if problems.setdefault(problem.id, problem) != problem:
+                raise ValueError(f"two different problems are called {problem.id!r}")
+        if not problems:
+            raise ValueError("for it has no rows")
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise EvaluationError(
+            f"{path} is no file of `subgroup-offset data`: {where}, {error}. Write it anew:\n"
+            f"  {how_to_write(name, path.parent)}"
+        ) from None
     return list(problems.values())
 
 
 def _problem(row: Mapping[str, Any], name: str) -> Problem:
-    extra = row["extra_info"]
+    """The problem of a row; raises what its parts raise."""
+    extra, reference = row["extra_info"], row["reward_model"]["ground_truth"]
     if name not in (extra["benchmark"], f"{extra['benchmark']}-{extra['split']}"):
         raise ValueError(f"extra_info.benchmark={extra['benchmark']!r} is not {name!r}")
-    texts = {"extra_info.id": extra["id"], "data_source": row["data_source"]}
-    texts["reward_model.ground_truth"] = row["reward_model"]["ground_truth"]
+    texts = {"extra_info.id": extra["id"], "data_source": row["data_source"], "reward_model.ground_truth": reference}
     for column, text in texts.items():
         if not isinstance(text, str) or not text:
             raise ValueError(f"{column}={text!r} is no text")
+    if (wrong := reference_problem(reference)) is not None:
+        raise ValueError(f"cannot be graded: the answer {reference!r} of {extra['id']!r} {wrong}")
     prompt = tuple((str(message["role"]), str(message["content"])) for message in row["prompt"])
     if not prompt:
         raise ValueError("prompt has no message")
-    return Problem(name, extra["id"], row["data_source"], prompt, row["reward_model"]["ground_truth"])
+    return Problem(name, extra["id"], row["data_source"], prompt, reference)

@@ -29,24 +29,15 @@ def check_prompts(config: Any, problems: Sequence[Problem]) -> int:
     from subgroup_offset.rollout.prompt_tokens import Chat
 
     model = omega_conf_to_dataclass(config.actor_rollout_ref.model)
-    chat = Chat(
-        SimpleNamespace(
-            config=config,
-            tokenizer=model.tokenizer,
-            processor=model.processor,
-            tools=[],
-            hf_model_type=getattr(model.hf_config, "model_type", None),
-            llm_client=None,
-            dataset_cls=None,
-        )
-    )
-    lengths = [len(chat.build([{"role": r, "content": c} for r, c in problem.prompt])) for problem in problems]
-    longest = max(lengths)
-    limit, response = config.data.max_prompt_length, config.data.max_response_length
-    long = [problem for problem, length in zip(problems, lengths, strict=True) if length > limit]
+    worker = {"tools": [], "hf_model_type": getattr(model.hf_config, "model_type", None)}
+    worker |= {"config": config, "tokenizer": model.tokenizer, "processor": model.processor}
+    chat = Chat(SimpleNamespace(**worker, llm_client=None, dataset_cls=None))
+    lengths = [len(chat.build(problem.chat)) for problem in problems]
+    longest, limit, response = max(lengths), config.data.max_prompt_length, config.data.max_response_length
+    long = [problem.id for problem, length in zip(problems, lengths, strict=True) if length > limit]
     if long:
         raise EvaluationError(
-            f"{len(long)} of {len(problems)} prompts are longer than {limit} tokens, {long[0].id} for one, and the "
+            f"{len(long)} of {len(problems)} prompts are longer than {limit} tokens, {long[0]} for one, and the "
             f"longest has {longest}: set --max-prompt-length to at least {longest}."
         )
     context = config.actor_rollout_ref.rollout.max_model_len

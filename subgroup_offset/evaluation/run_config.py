@@ -1,4 +1,4 @@
-"""The config of the verl run that generates samples: what an evaluation sets, and what is left to its user."""
+"""The config of a run that samples: what an evaluation sets, and what is left to its user."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from typing import Any
 from subgroup_offset.cluster.launch import hydra_quoted
 from subgroup_offset.evaluation.plan import EvaluationError
 
-MANAGER = "subgroup_offset.evaluation.rollout.EvaluationManager"
 _ROLLOUT = "actor_rollout_ref.rollout"
 #: Every start samples with seeds of its own: an engine's is this plus its number, and engines that begin alike draw the
 #: same samples of the same problem again.
 SEED_STRIDE = 10_000
-_TRANSFER_QUEUE_SIZE = 100_000
 
 #: Keys of :func:`fixed_settings` that have an option of the command.
 _OPTIONS = {
     "actor_rollout_ref.model.path": "the checkpoint",
-    "data.val_files": "--benchmark and --data-dir",
     "data.max_prompt_length": "--max-prompt-length",
     "data.max_response_length": "--max-response-length",
     f"{_ROLLOUT}.prompt_length": "--max-prompt-length",
@@ -28,7 +25,6 @@ _OPTIONS = {
     f"{_ROLLOUT}.seed": "--seed",
     f"{_ROLLOUT}.val_kwargs.n": "--samples",
     f"{_ROLLOUT}.val_kwargs.temperature": "--temperature",
-    f"{_ROLLOUT}.val_kwargs.do_sample": "--temperature",
     f"{_ROLLOUT}.val_kwargs.top_p": "--top-p",
     "evaluation.samples_dir": "--output",
 }
@@ -69,72 +65,44 @@ class Sampling:
             raise EvaluationError(f"--top-p {self.top_p:g} is outside (0, 1]: set it to 1.0 to sample from everything.")
 
 
-def fixed_settings(
-    sampling: Sampling, start: int, model: Path, rows: Path, samples_dir: Path, total: int
-) -> dict[str, Any]:
+def fixed_settings(sampling: Sampling, start: int, model: Path, requests: Path, samples_dir: Path) -> dict[str, Any]:
     """What an evaluation needs to be as it is.
 
     Args:
         sampling: see there.
         start: the number of this start, from 0.
         model: Hugging Face directory.
-        rows: parquet file of :func:`~subgroup_offset.evaluation.plan.verl_rows`.
+        requests: of :func:`~subgroup_offset.evaluation.plan.write_requests`.
         samples_dir: where samples are written.
-        total: their number.
     """
     return {
-        "trainer.use_v1": True,
-        "trainer.v1.trainer_mode": "sync",
-        "trainer.val_only": True,
-        "trainer.val_before_train": True,
-        # It would hold what the worker leaves verl, a token each.
-        "trainer.validation_data_dir": None,
-        "trainer.resume_mode": "disable",
-        "algorithm.adv_estimator": "grpo",
-        "algorithm.use_kl_in_reward": False,
-        "actor_rollout_ref.actor.use_kl_loss": False,
-        "reward.reward_model.enable": False,
         "actor_rollout_ref.model.path": str(model),
-        "data.train_files": str(rows),
-        "data.val_files": str(rows),
-        "data.val_max_samples": -1,
-        "data.validation_shuffle": False,
-        "data.prompt_key": "prompt",
-        # Prompts were measured before; verl would leave out the long ones without a word.
-        "data.filter_overlong_prompts": False,
+        # In training an engine begins with random weights, and the trainer sends it others.
+        f"{_ROLLOUT}.load_format": "auto",
+        # With it all samples of a prompt would get one seed.
+        f"{_ROLLOUT}.full_determinism": False,
+        f"{_ROLLOUT}.seed": sampling.seed + SEED_STRIDE * start,
         "data.max_prompt_length": sampling.max_prompt_length,
         "data.max_response_length": sampling.max_response_length,
         f"{_ROLLOUT}.prompt_length": sampling.max_prompt_length,
         f"{_ROLLOUT}.response_length": sampling.max_response_length,
-        f"{_ROLLOUT}.agent.agent_loop_manager_class": MANAGER,
-        # With it all samples of a prompt would get one seed.
-        f"{_ROLLOUT}.full_determinism": False,
-        f"{_ROLLOUT}.seed": sampling.seed + SEED_STRIDE * start,
         f"{_ROLLOUT}.val_kwargs.n": sampling.samples,
-        f"{_ROLLOUT}.val_kwargs.do_sample": sampling.temperature > 0,
         f"{_ROLLOUT}.val_kwargs.temperature": sampling.temperature,
         f"{_ROLLOUT}.val_kwargs.top_p": sampling.top_p,
+        "reward.reward_model.enable": False,
+        "evaluation.requests": str(requests),
         "evaluation.samples_dir": str(samples_dir),
-        "transfer_queue.backend.SimpleStorage.total_storage_size": max(_TRANSFER_QUEUE_SIZE, 2 * total),
     }
 
 
-def default_settings(sampling: Sampling) -> dict[str, Any]:
-    """What an evaluation sets unless its user does: nothing that changes a sample."""
-    return {
-        # Nothing is trained, but verl plans for it.
-        "trainer.total_training_steps": 1,
-        "actor_rollout_ref.actor.use_dynamic_bsz": True,
-        f"{_ROLLOUT}.max_model_len": sampling.max_prompt_length + sampling.max_response_length,
-        "trainer.project_name": "subgroup_offset",
-        "trainer.experiment_name": "evaluation",
-        "trainer.logger": ["file"],
-    }
+def run_arguments(sampling: Sampling, fixed: Mapping[str, Any], user: Sequence[str]) -> list[str]:
+    """All Hydra overrides of the run.
 
-
-def overrides(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as Hydra overrides; keys that verl does not know are added."""
-    return [f"++{key}={_value(value)}" for key, value in settings.items()]
+    The user's come last: they may change what changes no sample, and :func:`compose_run` checks the rest.
+    """
+    context = sampling.max_prompt_length + sampling.max_response_length
+    own = {f"{_ROLLOUT}.max_model_len": context, **fixed}
+    return [*(f"++{key}={hydra_quoted(v) if isinstance(v, str) else v}" for key, v in own.items()), *user]
 
 
 def compose_run(arguments: Sequence[str], fixed: Mapping[str, Any]) -> Any:
@@ -158,10 +126,13 @@ def compose_run(arguments: Sequence[str], fixed: Mapping[str, Any]) -> Any:
         found = {key: OmegaConf.select(config, key) for key in fixed}
     except (HydraException, OmegaConfBaseException) as error:
         raise EvaluationError(f"The overrides cannot be used: {' '.join(str(error).split())}") from None
-    wrong = [key for key, value in fixed.items() if found[key] != value]
-    if wrong:
-        lines = [f"  {key}={found[key]}: {_fix(key)}" for key in wrong]
-        raise EvaluationError("\n".join(["Overrides change what an evaluation sets:", *lines]))
+    lines = [
+        f"\n  {key}={found[key]}: {f'use {_OPTIONS[key]}' if key in _OPTIONS else 'leave it out'}."
+        for key, value in fixed.items()
+        if found[key] != value
+    ]
+    if lines:
+        raise EvaluationError(f"Overrides change what an evaluation sets:{''.join(lines)}")
     return config
 
 
@@ -171,17 +142,3 @@ def shaping_settings(config: Any) -> dict[str, Any]:
 
     values = {key: OmegaConf.select(config, key) for key in _SHAPING}
     return {key: OmegaConf.to_container(v, resolve=True) if OmegaConf.is_config(v) else v for key, v in values.items()}
-
-
-def _fix(key: str) -> str:
-    return f"use {_OPTIONS[key]}." if key in _OPTIONS else "leave it out."
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{','.join(map(_value, value))}]"
-    return hydra_quoted(value) if isinstance(value, str) else repr(value)

@@ -6,15 +6,16 @@ and each replica holds 16 samples. The table is tidy, one row a sample, with the
 
 from __future__ import annotations
 
-import difflib
-import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from subgroup_offset.files import NoJSON, json_object, numbered_lines
+from subgroup_offset.nearest import nearest
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,6 @@ COUNTS = ("problems", "replicas", "samples", "ungraded")
 MISSING = ("missing_problems", "missing_replicas", "incomplete_replicas", "unused_samples")
 
 _KEY = list(COLUMNS[:4])
-_REPLICA = _KEY[:3]
 
 
 class SamplesError(ValueError):
@@ -55,10 +55,6 @@ class Plan:
                 raise ValueError(f"{name}={number!r} of the plan is not a whole number of 1 or more: set it to one.")
 
 
-PAPER_PLAN = Plan(samples=16, replicas=32, problems=dict.fromkeys(("aime24", "aime25", "aime26", "hmmt25"), 30))
-"""The paper's evaluation: 4 x 30 x 32 x 16 = 61,440 samples."""
-
-
 @dataclass(frozen=True)
 class Replicas:
     """The complete replicas of an evaluation."""
@@ -74,10 +70,6 @@ class Replicas:
     def benchmarks(self) -> list[str]:
         """All benchmarks, those without a complete replica included."""
         return list(self.counts.index)
-
-    def problems(self, benchmark: str) -> list[str]:
-        """The problems with a complete replica, sorted."""
-        return sorted(set(self.table.index[self.table.index.get_level_values(0) == benchmark].get_level_values(1)))
 
     def stack(self, benchmark: str, *, ungraded_right: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Right samples per replica as a matrix.
@@ -121,29 +113,21 @@ def read_samples(path: Path) -> pd.DataFrame:
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
-    rows, lines = [], []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
+    """As objects, with line numbers as the index: pandas would guess numbers and dates from names."""
+    rows = {}
+    for number, line in numbered_lines(path):
+        try:
+            row = json_object(line)
+        except ValueError as error:
+            if isinstance(error, NoJSON) and not line.endswith(b"\n"):
+                logger.warning("%s:%d has no end and is no JSON: taken as still being written, left out.", path, number)
                 continue
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                if not line.endswith("\n"):
-                    logger.warning(
-                        "%s:%d has no end and is no JSON: taken as still being written, left out.", path, number
-                    )
-                    continue
-                raise SamplesError(f"{path}:{number}: no JSON ({error.msg}): repair or remove the line.") from None
-            if not isinstance(row, dict):
-                raise SamplesError(f"{path}:{number}: {line.strip()[:60]!r} is no object with {', '.join(COLUMNS)}.")
-            # `correct` without a value is a verdict that is missing; without the key, the line is of another kind.
-            absent = [name for name in COLUMNS if name not in row]
-            if absent:
-                raise SamplesError(f"{path}:{number}: no {absent[0]!r}: every line needs {', '.join(COLUMNS)}.")
-            rows.append([row[name] for name in COLUMNS])
-            lines.append(number)
-    return pd.DataFrame(rows, columns=list(COLUMNS), index=lines, dtype=object)
+            raise SamplesError(f"{path}:{number}: {error}: repair or remove the line.") from None
+        # `correct` without a value is a verdict that is missing; without the key, the line is of another kind.
+        if absent := [name for name in COLUMNS if name not in row]:
+            raise SamplesError(f"{path}:{number}: no {absent[0]!r}: every line needs {', '.join(COLUMNS)}.")
+        rows[number] = [row[name] for name in COLUMNS]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS), dtype=object)
 
 
 def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
@@ -161,31 +145,28 @@ def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
     """
     for name in COLUMNS:
         if name not in frame.columns:
-            near = difflib.get_close_matches(name, map(str, frame.columns), n=1)
-            hint = (
-                f"rename {near[0]!r}?" if near else f"the columns are {', '.join(map(str, frame.columns)) or 'none'}."
+            near = nearest(name, map(str, frame.columns))
+            have = ", ".join(map(str, frame.columns)) or "none"
+            raise SamplesError(
+                f"column {name!r} is missing: " + (f"rename {near[0]!r}?" if near else f"it has {have}.")
             )
-            raise SamplesError(f"column {name!r} is missing: {hint}")
     if frame.empty:
         raise SamplesError("the table has no rows: there is nothing to evaluate.")
-    tidy = pd.DataFrame(
-        {
-            "benchmark": _names(frame["benchmark"]),
-            "problem": _names(frame["problem"]),
-            "replica": _whole_numbers(frame["replica"]),
-            "sample": _whole_numbers(frame["sample"]),
-            "correct": _verdicts(frame["correct"]),
-        }
-    )
+    for name in ("benchmark", "problem"):
+        _refuse(frame[name], _is_name, "is no name: give text or a whole number")
+    for name in ("replica", "sample"):
+        _refuse(frame[name], _is_whole, "is no whole number: number replicas and samples")
+    _refuse(frame["correct"], _is_verdict, "is no verdict: give true, false, or null where grading gave none")
+    kinds = {"replica": "int64", "sample": "int64", "correct": "boolean"}
+    correct = frame["correct"].astype(object).where(frame["correct"].notna(), pd.NA)
+    tidy = frame[list(COLUMNS)].assign(correct=correct).astype(kinds)
+    tidy = tidy.assign(benchmark=tidy["benchmark"].map(str), problem=tidy["problem"].map(str))
     if (tidy["benchmark"] == OVERALL).any():
         raise SamplesError(f"benchmark {OVERALL!r} is what the mean over benchmarks is called: rename the benchmark.")
-    twice = tidy.duplicated(_KEY, keep="first")
+    twice = tidy.duplicated(_KEY)
     if twice.any():
-        first = twice.idxmax()
-        key = ", ".join(f"{name}={tidy.at[first, name]}" for name in _KEY)
-        raise SamplesError(
-            f"{int(twice.sum())} rows repeat a sample, row {first} ({key}) first: remove the repetitions."
-        )
+        key = ", ".join(f"{name}={tidy.at[twice.idxmax(), name]}" for name in _KEY)
+        raise SamplesError(f"{twice.sum()} rows repeat a sample, row {twice.idxmax()} ({key}) first: remove them.")
     return tidy.sort_values(_KEY, ignore_index=True)
 
 
@@ -206,89 +187,84 @@ def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replic
         SamplesError: where the table holds more than the plan, or no replica is complete.
     """
     samples, plan = validate_samples(samples), plan or Plan()
-    grouped = samples.groupby(_REPLICA, sort=True)["correct"]
+    grouped = samples.groupby(_KEY[:3], sort=True)["correct"]
     table = pd.DataFrame(
         {"samples": grouped.size(), "right": grouped.sum(), "ungraded": grouped.size() - grouped.count()}
-    )
-    table = table.astype("int64")
-    size = int(table["samples"].max()) if plan.samples is None else plan.samples
-    if (table["samples"] > size).any():
+    ).astype("int64")
+    most = int(table["samples"].max())
+    size = most if plan.samples is None else plan.samples
+    if most > size:
         key = ", ".join(map(str, table["samples"].idxmax()))
-        raise SamplesError(f"replica ({key}) has {table['samples'].max()} samples, more than the {size} planned.")
+        raise SamplesError(f"replica ({key}) has {most} samples, more than the {size} planned.")
     complete = table[table["samples"] == size]
     if complete.empty:
-        raise SamplesError(
-            f"no replica has all {size} samples (the fullest has {table['samples'].max()}): wait for one."
-        )
-    names = sorted(set(table.index.get_level_values(0)) | set(plan.problems))
-    counts = pd.DataFrame(
-        [_counts(name, table, complete, plan) for name in names], index=pd.Index(names, name="benchmark")
-    )
-    _warn(counts)
-    return Replicas(complete[["right", "ungraded"]], size, counts)
-
-
-def _counts(name: str, table: pd.DataFrame, complete: pd.DataFrame, plan: Plan) -> dict[str, int]:
-    if plan.problems and name not in plan.problems:
-        raise SamplesError(f"benchmark {name!r} is not planned: the plan has {', '.join(map(repr, plan.problems))}.")
-    begun = table[table.index.get_level_values(0) == name]
-    whole = complete[complete.index.get_level_values(0) == name]
-    per_problem = begun.groupby(level=1).size()
-    problems = plan.problems.get(name, len(per_problem))
-    replicas = plan.replicas or int((per_problem if len(per_problem) else table.groupby(level=[0, 1]).size()).max())
-    if len(per_problem) > problems:
-        raise SamplesError(f"benchmark {name!r} has {len(per_problem)} problems, more than the {problems} planned.")
-    if len(per_problem) and per_problem.max() > replicas:
-        which = f"problem {per_problem.idxmax()!r} of benchmark {name!r}"
-        raise SamplesError(f"{which} has {per_problem.max()} replicas, more than the {replicas} planned.")
-    solved = whole.index.get_level_values(1).nunique()
-    incomplete = len(begun) - len(whole)
-    here = (solved, len(whole), int(whole["samples"].sum()), int(whole["ungraded"].sum()))
-    unused = int(begun["samples"].sum()) - here[2]
-    absent = (problems - solved, problems * replicas - len(whole), incomplete, unused)
-    return dict(zip((*COUNTS, *MISSING), (*here, *absent), strict=True))
-
-
-def _warn(counts: pd.DataFrame) -> None:
+        raise SamplesError(f"no replica has all {size} samples (the fullest has {most}): wait for one.")
+    counts = _counts(table, complete, plan)
     total = counts.sum()
     if total["missing_replicas"]:
         logger.warning(
             "%d replicas are missing (%d of them begun, with %d samples), and %d problems have none: numbers are of "
             "the %d complete replicas.",
-            *(total[n] for n in ("missing_replicas", "incomplete_replicas", "unused_samples", "missing_problems")),
-            total["replicas"],
+            *total[["missing_replicas", "incomplete_replicas", "unused_samples", "missing_problems", "replicas"]],
         )
     if total["ungraded"]:
         logger.warning("%d of %d samples have no verdict: counted as wrong.", total["ungraded"], total["samples"])
+    return Replicas(complete[["right", "ungraded"]], size, counts)
 
 
-def _names(column: pd.Series) -> pd.Series:
-    fine = column.map(lambda v: isinstance(v, str | int | np.integer) and not isinstance(v, bool) and v != "")
-    _refuse(column, fine, "is no name: give text or a whole number")
-    return column.map(str)
+def _counts(table: pd.DataFrame, complete: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """`Replicas.counts`, from all replicas that have begun and the complete ones."""
+    per_problem = table.groupby(level=[0, 1]).size()
+    begun = per_problem.groupby(level=0).agg(["size", "max"])
+    names = pd.Index(sorted({*begun.index, *plan.problems}), name="benchmark")
+    for name, (problems, replicas) in begun.iterrows():
+        if plan.problems and name not in plan.problems:
+            known = ", ".join(map(repr, plan.problems))
+            raise SamplesError(f"benchmark {name!r} is not planned: the plan has {known}.")
+        if plan.problems and problems > plan.problems[name]:
+            raise SamplesError(
+                f"benchmark {name!r} has {problems} problems, more than the {plan.problems[name]} planned."
+            )
+        if plan.replicas and replicas > plan.replicas:
+            which = f"problem {per_problem[name].idxmax()!r} of benchmark {name!r}"
+            raise SamplesError(f"{which} has {replicas} replicas, more than the {plan.replicas} planned.")
+    wanted = pd.DataFrame({"problems": begun["size"] if not plan.problems else pd.Series(plan.problems)}, index=names)
+    wanted["replicas"] = plan.replicas or begun["max"].reindex(names, fill_value=begun["max"].max())
+    whole = complete.groupby(level=0)
+    counts = pd.DataFrame(
+        {
+            "problems": complete.groupby(level=[0, 1]).size().groupby(level=0).size(),
+            "replicas": whole.size(),
+            "samples": whole["samples"].sum(),
+            "ungraded": whole["ungraded"].sum(),
+        }
+    ).reindex(names, fill_value=0)
+    all_of_them = table.groupby(level=0)["samples"].agg(["size", "sum"]).reindex(names, fill_value=0)
+    counts["missing_problems"] = wanted["problems"] - counts["problems"]
+    counts["missing_replicas"] = wanted["problems"] * wanted["replicas"] - counts["replicas"]
+    counts["incomplete_replicas"] = all_of_them["size"] - counts["replicas"]
+    counts["unused_samples"] = all_of_them["sum"] - counts["samples"]
+    return counts.astype("int64")
 
 
-def _whole_numbers(column: pd.Series) -> pd.Series:
-    fine = column.map(lambda v: _is_number(v) and float(v).is_integer())
-    _refuse(column, fine, "is no whole number: number replicas and samples")
-    return column.astype("int64")
-
-
-def _verdicts(column: pd.Series) -> pd.Series:
-    missing = column.isna()
-    fine = missing | column.map(lambda v: isinstance(v, bool | np.bool_) or (_is_number(v) and v in (0, 1)))
-    _refuse(column, fine, "is no verdict: give true, false, or null where grading gave none")
-    verdicts = pd.Series(pd.NA, index=column.index, dtype="boolean")
-    verdicts[~missing] = column[~missing].astype(bool)
-    return verdicts
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _refuse(column: pd.Series, fine: pd.Series, why: str) -> None:
-    bad = ~fine.astype(bool)
+def _refuse(column: pd.Series, fine: Callable[[object], bool], why: str) -> None:
+    bad = ~column.map(fine).astype(bool)
     if bad.any():
         row = bad.idxmax()
         raise SamplesError(f"row {row}: {column.name}={column[row]!r} {why} ({int(bad.sum())} such rows).")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str | int | np.integer) and not isinstance(value, bool) and value != ""
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and float(value).is_integer()
+
+
+def _is_verdict(value: object) -> bool:
+    return value is None or value is pd.NA or isinstance(value, bool | np.bool_) or _is_bit(value)
+
+
+def _is_bit(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and (value in (0, 1) or value != value)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,6 @@ from subgroup_offset.evaluation.samples import OVERALL, Replicas
 
 logger = logging.getLogger(__name__)
 
-_NO_INTERVAL = "%s: no interval over %s, which needs two %s."
 _NEEDED = {"problems": "problems", "samples": "complete replicas of every problem"}
 
 
@@ -56,24 +56,21 @@ def summary_table(run: Replicas, settings: BootstrapSettings | None = None) -> p
         A benchmark without a complete replica has NaN, and then so has `overall`.
     """
     settings = settings or BootstrapSettings()
-    points, bounds = [], []
-    draws: dict[str, list[np.ndarray]] = {over: [] for over in OVER}
-    for name in run.benchmarks:
-        values = run_values(run, name)
-        points.append(_mean(values.problem_means))
-        bounds.append(_mean(run_values(run, name, ungraded_right=True).problem_means))
-        for over in OVER:
-            draws[over].append(bootstrap_means([values], over, settings, stream=name)[0])
+    values = [run_values(run, name) for name in run.benchmarks]
+    points = [_mean(v.problem_means) for v in values]
+    bounds = [_mean(run_values(run, name, ungraded_right=True).problem_means) for name in run.benchmarks]
+    draws = {
+        over: [bootstrap_means([v], over, settings, name)[0] for name, v in zip(run.benchmarks, values, strict=True)]
+        for over in OVER
+    }
     columns = {
         "value": _with_overall(points),
         "ungraded_wrong": _with_overall(points),
         "ungraded_right": _with_overall(bounds),
         **_intervals(run.benchmarks, draws, settings.level),
     }
-    table = _rows(run.benchmarks, replica_metrics(run.samples), columns)
-    counts = run.counts.copy()
-    counts.loc[OVERALL] = counts.sum()
-    return table.join(counts, on="benchmark")
+    counts = pd.concat([run.counts, run.counts.sum().to_frame(OVERALL).T])
+    return _rows(run.benchmarks, replica_metrics(run.samples), columns).join(counts, on="benchmark")
 
 
 def pass_at_k_table(run: Replicas, ks: Sequence[int] | None = None) -> pd.DataFrame:
@@ -95,11 +92,10 @@ def pass_at_k_table(run: Replicas, ks: Sequence[int] | None = None) -> pd.DataFr
     Raises:
         ValueError: for a k that is more than the samples of a problem; the benchmark is named.
     """
-    problems = problem_table(run)
     tables = []
-    for name, rows in problems.groupby("benchmark", sort=True):
+    for name, rows in problem_table(run).groupby("benchmark", sort=True):
         n = rows["samples"].to_numpy()
-        chosen = np.asarray(_default_ks(int(n.min())) if ks is None else sorted(set(ks)))
+        chosen = np.unique([*(1 << i for i in range(int(n.min()).bit_length())), n.min()] if ks is None else ks)
         try:
             wrong, right = (pass_at_k(n, rows["right"] + more, chosen) for more in (0, rows["ungraded"]))
         except ValueError as error:
@@ -107,12 +103,10 @@ def pass_at_k_table(run: Replicas, ks: Sequence[int] | None = None) -> pd.DataFr
         curve = {"k": chosen, "value": wrong.mean(axis=0), "ungraded_right": right.mean(axis=0)}
         tables.append(pd.DataFrame({"benchmark": name, **curve, "problems": len(n), "samples_min": n.min()}))
     table = pd.concat(tables, ignore_index=True)
-    by_k = table.groupby("k", sort=True)
-    mean = by_k[["value", "ungraded_right"]].mean()
-    mean["problems"], mean["samples_min"] = by_k["problems"].sum(), by_k["samples_min"].min()
-    mean = mean[by_k.size() == len(run.benchmarks)].reset_index()
-    mean.insert(0, "benchmark", OVERALL)
-    return pd.concat([table, mean.astype({"k": "int64"})], ignore_index=True)
+    by_k = table.groupby("k")
+    columns = {"value": "mean", "ungraded_right": "mean", "problems": "sum", "samples_min": "min"}
+    mean = by_k.agg(columns)[by_k.size() == len(run.benchmarks)].reset_index().assign(benchmark=OVERALL)
+    return pd.concat([table, mean], ignore_index=True)
 
 
 def problem_table(run: Replicas) -> pd.DataFrame:
@@ -161,29 +155,26 @@ def comparison_table(
         SamplesError: where a problem is in one run only, or the samples per replica differ.
     """
     check_comparable(first, second, names)
-    settings = settings or BootstrapSettings()
-    benchmarks = sorted(set(first.benchmarks) | set(second.benchmarks))
-    runs = (first, second)
-    differences, sides, low, high = [], [], [], []
-    boot: dict[str, list[np.ndarray]] = {over: [] for over in OVER}
-    for name in benchmarks:
-        wrong = [run_values(run, name) for run in runs]
-        means = [v.problem_means for v in wrong]
-        best = [run_values(run, name, ungraded_right=True).problem_means for run in runs]
-        sides.append([_mean(m) for m in means])
-        differences.append(means[1] - means[0])
-        low.append(_mean(means[1] - best[0]))
-        high.append(_mean(best[1] - means[0]))
-        for over in OVER:
-            resampled = bootstrap_means(wrong, over, settings, stream=name)
-            boot[over].append(resampled[1] - resampled[0])
-    sides = _with_overall(sides)
+    settings, runs = settings or BootstrapSettings(), (first, second)
+    benchmarks = sorted({*first.benchmarks, *second.benchmarks})
+    values = [[run_values(run, name) for run in runs] for name in benchmarks]
+    means = [[v.problem_means for v in pair] for pair in values]
+    best = [[run_values(run, name, ungraded_right=True).problem_means for run in runs] for name in benchmarks]
+    differences = [after - before for before, after in means]
+    boot = {
+        over: [
+            np.subtract(*reversed(bootstrap_means(pair, over, settings, name)))
+            for name, pair in zip(benchmarks, values, strict=True)
+        ]
+        for over in OVER
+    }
+    both = list(zip(means, best, strict=True))
     columns = {
-        "first": sides[:, 0],
-        "second": sides[:, 1],
-        "difference": _with_overall([_mean(d) for d in differences]),
-        "ungraded_low": _with_overall(low),
-        "ungraded_high": _with_overall(high),
+        "first": _with_overall([_mean(before) for before, _ in means]),
+        "second": _with_overall([_mean(after) for _, after in means]),
+        "difference": _with_overall([_mean(difference) for difference in differences]),
+        "ungraded_low": _with_overall([_mean(mean[1] - most[0]) for mean, most in both]),
+        "ungraded_high": _with_overall([_mean(most[1] - mean[0]) for mean, most in both]),
         **_intervals(benchmarks, boot, settings.level),
     }
     table = _rows(benchmarks, replica_metrics(first.samples), columns)
@@ -193,15 +184,13 @@ def comparison_table(
     table = table.join(pd.DataFrame(tests))
     table.loc[table["difference"].isna(), ["sign_p", "permutation_p"]] = np.nan
     for label, run in zip(("first", "second"), runs, strict=True):
-        ungraded = run.counts["ungraded"].copy()
-        ungraded.loc[OVERALL] = ungraded.sum()
+        ungraded = run.counts["ungraded"].to_dict() | {OVERALL: run.counts["ungraded"].sum()}
         table[f"{label}_ungraded"] = table["benchmark"].map(ungraded).fillna(0).astype("int64")
     return table
 
 
-def _tests(difference: np.ndarray, weights: np.ndarray, draws: int, seed: int) -> dict[str, float | int | bool]:
-    signs = sign_test(difference)
-    flips = sign_flip_test(difference, weights, draws=draws, seed=seed)
+def _tests(difference: np.ndarray, weights: np.ndarray, draws: int, seed: int) -> dict[str, Any]:
+    signs, flips = sign_test(difference), sign_flip_test(difference, weights, draws=draws, seed=seed)
     return {
         "ahead": signs.ahead,
         "behind": signs.behind,
@@ -231,11 +220,11 @@ def _intervals(benchmarks: Sequence[str], draws: dict[str, list[np.ndarray]], le
     """
     columns = {}
     for over, per_benchmark in draws.items():
-        ends = [percentile_interval(draw, level) for draw in _with_overall(per_benchmark)]
-        columns[f"{over}_low"], columns[f"{over}_high"] = (np.array(side) for side in zip(*ends, strict=True))
+        ends = np.array([percentile_interval(draw, level) for draw in _with_overall(per_benchmark)])
+        columns[f"{over}_low"], columns[f"{over}_high"] = ends[:, 0], ends[:, 1]
         without = [name for name, draw in zip(benchmarks, per_benchmark, strict=True) if np.isnan(draw).any()]
         if without:
-            logger.warning(_NO_INTERVAL, ", ".join(without), over, _NEEDED[over])
+            logger.warning("%s: no interval over %s, which needs two %s.", ", ".join(without), over, _NEEDED[over])
     return columns
 
 
@@ -243,8 +232,3 @@ def _rows(benchmarks: Sequence[str], metrics: Sequence[str], columns: dict[str, 
     """A row per benchmark (`overall` last) and metric, from columns (benchmarks + 1, M)."""
     index = pd.MultiIndex.from_product([[*benchmarks, OVERALL], metrics], names=["benchmark", "metric"])
     return pd.DataFrame({name: values.reshape(-1) for name, values in columns.items()}, index=index).reset_index()
-
-
-def _default_ks(samples: int) -> list[int]:
-    powers = [2**i for i in range(samples.bit_length()) if 2**i <= samples]
-    return sorted({*powers, samples})

@@ -15,7 +15,6 @@ from subgroup_offset.evaluation.run_config import (
     Sampling,
     compose_run,
     fixed_settings,
-    run_arguments,
     shaping_settings,
 )
 from subgroup_offset.toy.tokenizer import build_tokenizer
@@ -36,7 +35,7 @@ def model(tmp_path_factory) -> Path:
 def composed(model: Path, sampling: Sampling, *user: str, start: int = 0):
     paths = (Path("/a dir/with=signs/requests.json"), Path("/it's/samples"))
     fixed = fixed_settings(sampling, start, model, *paths)
-    return compose_run(run_arguments(sampling, fixed, user), fixed)
+    return compose_run(sampling, fixed, user)[0]
 
 
 @pytest.mark.parametrize("user", [["+platform=cpu"], ["+recipe=qwen3_8b", "trainer.nnodes=4"], ["+recipe=olmo3_7b"]])

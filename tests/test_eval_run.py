@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from eval_samples import row, write
-from failing_loop import PROBLEM, SAMPLE
+from failing_loop import ENDLESS, FAILING, PROBLEM
 from fsdp_checkpoint import write_fsdp_checkpoint
 from rich.console import Console
 from safetensors.torch import load_file
@@ -104,7 +104,7 @@ def test_an_evaluation_in_three_starts(toy, run, tmp_path, monkeypatch):
     text = console.export_text()
     assert f"{TOTAL - 5} of {TOTAL} samples to generate" in text and f"samples {TOTAL - 1}/{TOTAL}" in text
     rows = dict(read_generations(evaluation / "samples"))
-    lost = SampleKey("toy-val", PROBLEM, 0, SAMPLE)
+    lost = SampleKey("toy-val", PROBLEM, 0, FAILING)
     assert set(plan.keys()) - set(rows) == {lost}
     assert [rows[key] for key in list(plan.keys())[:5]] == done
     for key in list(plan.keys())[5:]:
@@ -116,6 +116,8 @@ def test_an_evaluation_in_three_starts(toy, run, tmp_path, monkeypatch):
         assert made["prompt_tokens"] == len(chat) and 0 < made["response_tokens"] <= 16
         assert made["truncated"] <= (made["response_tokens"] == 16)
         assert made["reward"] in (-1.0, 1.0) and made["reward_correct"] == (made["reward"] > 0)
+    endless = rows[lost._replace(sample=ENDLESS)]
+    assert endless["truncated"] and endless["response_tokens"] == 16
     # The model knows some of the times table: its own weights were sampled from, its prompts understood.
     assert sum(made.get("reward_correct", False) for made in rows.values()) / TOTAL > 0.1
     seeds = re.findall(r"rollout\.seed=(\d+)", (evaluation / "run/hydra/.hydra/overrides.yaml").read_text())

@@ -58,11 +58,9 @@ def find_checkpoint(path: Path, step: int | None = None) -> Checkpoint:
         )
     path = path.resolve()
     single = _single(path)
-    if single is None:
-        return _of_run(path, step)
-    if step is not None:
+    if single is not None and step is not None:
         raise EvaluationError(f"--step {step} chooses among a run's checkpoints, and {path} is a single one.")
-    return single
+    return single or _of_run(path, step)
 
 
 def _single(path: Path) -> Checkpoint | None:
@@ -117,18 +115,16 @@ def _of_run(path: Path, step: int | None) -> Checkpoint:
     if len(trackers) > 1:
         listed = ", ".join(str(tracker.parent) for tracker in trackers)
         raise EvaluationError(f"{path} holds the checkpoints of {len(trackers)} runs: give one of {listed}.")
-    (tracker,) = trackers
-    if step is None:
-        text = tracker.read_text("utf-8").strip()
-        if not text.isdecimal():
-            raise EvaluationError(f"{tracker} says {text!r}, no step: give one with --step.")
-        step = int(text)
-    chosen = tracker.parent / f"global_step_{step}"
+    directory, text = trackers[0].parent, trackers[0].read_text("utf-8").strip()
+    if step is None and not text.isdecimal():
+        raise EvaluationError(f"{trackers[0]} says {text!r}, no step: give one with --step.")
+    step = int(text) if step is None else step
+    chosen = directory / f"global_step_{step}"
     single = _single(chosen) if chosen.is_dir() else None
     if single is None:
-        numbers = sorted(int(match[1]) for child in tracker.parent.iterdir() if (match := _match(child)))
+        numbers = sorted(number for child in directory.iterdir() if (number := _number(child)) is not None)
         there = f"there are steps {', '.join(map(str, numbers))}" if numbers else "there is none"
-        raise EvaluationError(f"{tracker.parent} has no checkpoint of step {step}: {there}. Choose with --step.")
+        raise EvaluationError(f"{directory} has no checkpoint of step {step}: {there}. Choose with --step.")
     return Checkpoint(single.directory, single.sharded, step, run=path)
 
 
@@ -136,11 +132,11 @@ def _has_weights(path: Path) -> bool:
     return (path / "config.json").is_file() and any(file for pattern in _WEIGHTS for file in path.glob(pattern))
 
 
-def _match(path: Path) -> re.Match[str] | None:
-    return re.fullmatch(r"global_step_(\d+)", path.name)
+def _number(path: Path) -> int | None:
+    match = re.fullmatch(r"global_step_(\d+)", path.name)
+    return int(match[1]) if match else None
 
 
 def _step(path: Path) -> int | None:
     """The number in the name of the nearest directory above that verl named."""
-    matches = (_match(parent) for parent in (path, *path.parents))
-    return next((int(match[1]) for match in matches if match), None)
+    return next((number for parent in (path, *path.parents) if (number := _number(parent)) is not None), None)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from subgroup_offset.cluster.processes import exclusive_lock
 from subgroup_offset.evaluation.checkpoint import find_checkpoint
-from subgroup_offset.evaluation.generate import Generation, generate
+from subgroup_offset.evaluation.generate import SAMPLES, generate
 from subgroup_offset.evaluation.generations import read_generations
 from subgroup_offset.evaluation.outcome import GRADED, RESULTS, Outcome, grade_samples
 from subgroup_offset.evaluation.outcome_table import print_outcome
@@ -78,11 +78,11 @@ def evaluate_checkpoint(
         output = found.run / "evaluation"
     problems = read_problems(data_dir, benchmarks or BENCHMARKS)
     plan = SamplingPlan(tuple(problems), replicas, sampling.samples)
-    evaluation = Generation(found, plan, sampling, output.resolve(), tuple(overrides))
-    per_benchmark = Counter(problem.benchmark for problem in problems)
-    with _locked(evaluation.directory):
-        generate(evaluation, grading.console)
-        return grading(evaluation.samples_dir, evaluation.directory, Plan(plan.samples, replicas, per_benchmark))
+    directory = output.resolve()
+    with _locked(directory):
+        generate(found, plan, sampling, directory, overrides, grading.console)
+        per_benchmark = Counter(problem.benchmark for problem in problems)
+        return grading(directory / SAMPLES, directory, Plan(plan.samples, replicas, per_benchmark))
 
 
 def evaluate_generations(

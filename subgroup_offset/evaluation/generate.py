@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -18,76 +18,61 @@ from subgroup_offset.evaluation.merge import merged, model_directory
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey, SamplingPlan, write_requests
 from subgroup_offset.evaluation.problems import content_hashes
 from subgroup_offset.evaluation.prompt_check import check_prompts
-from subgroup_offset.evaluation.run_config import (
-    Sampling,
-    compose_run,
-    fixed_settings,
-    run_arguments,
-    shaping_settings,
-)
+from subgroup_offset.evaluation.run_config import Sampling, compose_run, fixed_settings, shaping_settings
 from subgroup_offset.evaluation.settings import EvaluationRecord
 from subgroup_offset.progress import Rate, shown
 
-SAMPLER = ("-m", "subgroup_offset.evaluation.sampler")
+SAMPLES = "samples"
 
 
-@dataclass(frozen=True)
-class Generation:
-    """An evaluation that samples from a model."""
+def generate(
+    checkpoint: Checkpoint,
+    plan: SamplingPlan,
+    sampling: Sampling,
+    directory: Path,
+    overrides: Sequence[str],
+    console: Console,
+) -> None:
+    """Sample what is missing. Ends with all samples in ``directory / SAMPLES``, or raises.
 
-    checkpoint: Checkpoint
-    plan: SamplingPlan
-    sampling: Sampling
-    #: Holds everything.
-    directory: Path
-    #: The user's, for the run.
-    overrides: tuple[str, ...] = ()
-
-    @property
-    def samples_dir(self) -> Path:
-        """Where the samples are."""
-        return self.directory / "samples"
-
-    def remaining(self) -> list[SampleKey]:
-        """The samples that are not there."""
-        return self.plan.remaining({key for key, _ in read_generations(self.samples_dir)})
-
-    def settings(self, config: Any) -> dict[str, Any]:
-        """Whatever changes what the samples are, the run's config included."""
-        return {
-            "checkpoint": str(self.checkpoint.directory),
-            "step": self.checkpoint.step,
-            "files": self.checkpoint.fingerprint(),
-            "benchmarks": content_hashes(self.plan.problems),
-            "replicas": self.plan.replicas,
-            **asdict(self.sampling),
-            "verl": shaping_settings(config),
-        }
-
-
-def generate(evaluation: Generation, console: Console) -> None:
-    """Sample what is missing. Ends with all samples on disk, or raises.
+    Args:
+        checkpoint: of the model.
+        plan: what there is to sample.
+        sampling: and how.
+        directory: of the evaluation; it holds everything.
+        overrides: the user's, for the run.
+        console: where progress is shown.
 
     Raises:
         EvaluationError: before anything is started, if something is wrong; afterwards, if the run has failed.
         KeyboardInterrupt: for Ctrl-C, SIGTERM and SIGHUP, after the run was ended.
     """
-    directory, plan = evaluation.directory, evaluation.plan
-    model = model_directory(evaluation.checkpoint)
-    record = EvaluationRecord.read(directory)
+
+    def remaining() -> list[SampleKey]:
+        return plan.remaining({key for key, _ in read_generations(directory / SAMPLES)})
+
+    model, record = model_directory(checkpoint), EvaluationRecord.read(directory)
     start = len(record.starts)
     requests = directory / "run" / f"requests-{start}.json"
-    fixed = fixed_settings(evaluation.sampling, start, model, requests, evaluation.samples_dir)
-    arguments = run_arguments(evaluation.sampling, fixed, evaluation.overrides)
-    config = compose_run(arguments, fixed)
-    record.agree(evaluation.settings(config), directory)
-    missing = evaluation.remaining()
+    fixed = fixed_settings(sampling, start, model, requests, directory / SAMPLES)
+    config, arguments = compose_run(sampling, fixed, overrides)
+    settings = {
+        "checkpoint": str(checkpoint.directory),
+        "step": checkpoint.step,
+        "files": checkpoint.fingerprint(),
+        "benchmarks": content_hashes(plan.problems),
+        "replicas": plan.replicas,
+        **asdict(sampling),
+        "verl": shaping_settings(config),
+    }
+    record.agree(settings, directory)
+    missing = remaining()
     if not missing:
         console.print(f"All {plan.total} samples are there.", highlight=False)
         return
-    if evaluation.checkpoint.sharded:
-        with console.status(f"merging {evaluation.checkpoint.directory}"):
-            merged(evaluation.checkpoint)
+    if checkpoint.sharded:
+        with console.status(f"merging {checkpoint.directory}"):
+            merged(checkpoint)
     longest = check_prompts(config, plan.problems)
     console.print(
         f"{len(missing)} of {plan.total} samples to generate from {model}; the longest prompt has {longest} tokens. "
@@ -97,14 +82,14 @@ def generate(evaluation: Generation, console: Console) -> None:
     )
     write_requests(requests, plan.problems, missing)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    record.starts.append({"time": now, "missing": len(missing), "overrides": list(evaluation.overrides)})
+    record.starts.append({"time": now, "missing": len(missing), "overrides": list(overrides)})
     record.save(directory)
     try:
         _run(directory / "run", arguments, plan.total - len(missing), plan.total, console, resume=start > 0)
     except RunFailed as failed:
-        left = len(evaluation.remaining())
+        there = plan.total - len(remaining())
         raise EvaluationError(
-            f"{failed}\n{plan.total - left} of {plan.total} samples are there; the same command goes on."
+            f"{failed}\n{there} of {plan.total} samples are there; the same command goes on."
         ) from failed
 
 
@@ -117,7 +102,7 @@ def _run(directory: Path, arguments: list[str], done: int, total: int, console: 
         run = TrainingRun(
             directory,
             arguments,
-            program=SAMPLER,
+            program=("-m", "subgroup_offset.evaluation.sampler"),
             cwd=Path.cwd(),
             env={"VERL_FILE_LOGGER_PATH": str(directory / "metrics.jsonl")},
             resume=resume,

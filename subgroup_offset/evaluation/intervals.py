@@ -38,20 +38,18 @@ _CELLS = 2_000_000
 
 @dataclass(frozen=True)
 class BootstrapSettings:
-    """How intervals are computed."""
+    """How intervals are computed: with `n_boot` draws and a nominal coverage `level` in (0, 1)."""
 
-    #: Draws.
     n_boot: int = 2000
-    #: Nominal coverage, in (0, 1).
     level: float = 0.95
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.n_boot, bool) or not isinstance(self.n_boot, int) or self.n_boot < 100:
+        if type(self.n_boot) is not int or self.n_boot < 100:
             raise ValueError(f"n_boot={self.n_boot!r}: percentiles need 100 draws or more (2000 is the default).")
         if not 0 < self.level < 1:
             raise ValueError(f"level={self.level!r} is outside (0, 1): 0.95 gives 95% intervals.")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+        if type(self.seed) is not int or self.seed < 0:
             raise ValueError(f"seed={self.seed!r}: give a whole number of 0 or above.")
 
 

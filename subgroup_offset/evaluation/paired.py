@@ -14,7 +14,7 @@ the same. P-values are not adjusted for the number of benchmarks and metrics loo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
@@ -31,8 +31,7 @@ _TIE = 1e-12
 _ROWS = 10_000
 
 
-@dataclass(frozen=True)
-class PermutationTest:
+class PermutationTest(NamedTuple):
     """Two-sided p-value; `arrangements`: signs enumerated (`exact`) or drawn."""
 
     p: float
@@ -40,8 +39,7 @@ class PermutationTest:
     arrangements: int
 
 
-@dataclass(frozen=True)
-class SignTest:
+class SignTest(NamedTuple):
     """Problems on which the second run is ahead, behind and level, and the two-sided p-value."""
 
     ahead: int

@@ -15,19 +15,6 @@ _ROLLOUT = "actor_rollout_ref.rollout"
 #: same samples of the same problem again.
 SEED_STRIDE = 10_000
 
-#: Keys of :func:`fixed_settings` that have an option of the command.
-_OPTIONS = {
-    "actor_rollout_ref.model.path": "the checkpoint",
-    "data.max_prompt_length": "--max-prompt-length",
-    "data.max_response_length": "--max-response-length",
-    f"{_ROLLOUT}.prompt_length": "--max-prompt-length",
-    f"{_ROLLOUT}.response_length": "--max-response-length",
-    f"{_ROLLOUT}.seed": "--seed",
-    f"{_ROLLOUT}.val_kwargs.n": "--samples",
-    f"{_ROLLOUT}.val_kwargs.temperature": "--temperature",
-    f"{_ROLLOUT}.val_kwargs.top_p": "--top-p",
-    "evaluation.samples_dir": "--output",
-}
 #: Keys left to the user that change what the samples are; they are recorded with the evaluation.
 _SHAPING = (
     f"{_ROLLOUT}.name",
@@ -65,8 +52,10 @@ class Sampling:
             raise EvaluationError(f"--top-p {self.top_p:g} is outside (0, 1]: set it to 1.0 to sample from everything.")
 
 
-def fixed_settings(sampling: Sampling, start: int, model: Path, requests: Path, samples_dir: Path) -> dict[str, Any]:
-    """What an evaluation needs to be as it is.
+def fixed_settings(
+    sampling: Sampling, start: int, model: Path, requests: Path, samples_dir: Path
+) -> dict[str, tuple[Any, str | None]]:
+    """What an evaluation needs to be as it is: keys, their values, and the options that set them, if there are any.
 
     Args:
         sampling: see there.
@@ -75,42 +64,37 @@ def fixed_settings(sampling: Sampling, start: int, model: Path, requests: Path, 
         requests: of :func:`~subgroup_offset.evaluation.plan.write_requests`.
         samples_dir: where samples are written.
     """
+    prompt = (sampling.max_prompt_length, "--max-prompt-length")
+    response = (sampling.max_response_length, "--max-response-length")
     return {
-        "actor_rollout_ref.model.path": str(model),
+        "actor_rollout_ref.model.path": (str(model), "the checkpoint"),
         # In training an engine begins with random weights, and the trainer sends it others.
-        f"{_ROLLOUT}.load_format": "auto",
+        f"{_ROLLOUT}.load_format": ("auto", None),
         # With it all samples of a prompt would get one seed.
-        f"{_ROLLOUT}.full_determinism": False,
-        f"{_ROLLOUT}.seed": sampling.seed + SEED_STRIDE * start,
-        "data.max_prompt_length": sampling.max_prompt_length,
-        "data.max_response_length": sampling.max_response_length,
-        f"{_ROLLOUT}.prompt_length": sampling.max_prompt_length,
-        f"{_ROLLOUT}.response_length": sampling.max_response_length,
-        f"{_ROLLOUT}.val_kwargs.n": sampling.samples,
-        f"{_ROLLOUT}.val_kwargs.temperature": sampling.temperature,
-        f"{_ROLLOUT}.val_kwargs.top_p": sampling.top_p,
-        "reward.reward_model.enable": False,
-        "evaluation.requests": str(requests),
-        "evaluation.samples_dir": str(samples_dir),
+        f"{_ROLLOUT}.full_determinism": (False, None),
+        f"{_ROLLOUT}.seed": (sampling.seed + SEED_STRIDE * start, "--seed"),
+        "data.max_prompt_length": prompt,
+        "data.max_response_length": response,
+        f"{_ROLLOUT}.prompt_length": prompt,
+        f"{_ROLLOUT}.response_length": response,
+        f"{_ROLLOUT}.val_kwargs.n": (sampling.samples, "--samples"),
+        f"{_ROLLOUT}.val_kwargs.temperature": (sampling.temperature, "--temperature"),
+        f"{_ROLLOUT}.val_kwargs.top_p": (sampling.top_p, "--top-p"),
+        "reward.reward_model.enable": (False, None),
+        "evaluation.requests": (str(requests), None),
+        "evaluation.samples_dir": (str(samples_dir), "--output"),
     }
 
 
-def run_arguments(sampling: Sampling, fixed: Mapping[str, Any], user: Sequence[str]) -> list[str]:
-    """All Hydra overrides of the run.
-
-    The user's come last: they may change what changes no sample, and :func:`compose_run` checks the rest.
-    """
-    context = sampling.max_prompt_length + sampling.max_response_length
-    own = {f"{_ROLLOUT}.max_model_len": context, **fixed}
-    return [*(f"++{key}={hydra_quoted(v) if isinstance(v, str) else v}" for key, v in own.items()), *user]
-
-
-def compose_run(arguments: Sequence[str], fixed: Mapping[str, Any]) -> Any:
-    """The whole config of the run.
+def compose_run(
+    sampling: Sampling, fixed: Mapping[str, tuple[Any, str | None]], user: Sequence[str]
+) -> tuple[Any, list[str]]:
+    """The whole config of the run, and the overrides that make it.
 
     Args:
-        arguments: all overrides.
-        fixed: what they may not change.
+        sampling: see there.
+        fixed: of :func:`fixed_settings`.
+        user: the user's overrides, which come last: they may change what is not fixed.
 
     Raises:
         EvaluationError: for an override that Hydra refuses, or one that changes what is fixed.
@@ -120,20 +104,23 @@ def compose_run(arguments: Sequence[str], fixed: Mapping[str, Any]) -> Any:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    context = sampling.max_prompt_length + sampling.max_response_length
+    values = {f"{_ROLLOUT}.max_model_len": context, **{key: value for key, (value, _) in fixed.items()}}
+    arguments = [f"++{key}={hydra_quoted(v) if isinstance(v, str) else v}" for key, v in values.items()] + list(user)
     try:
         with initialize_config_module("verl.trainer.config", version_base=None):
-            config = compose("ppo_trainer", overrides=list(arguments))
+            config = compose("ppo_trainer", overrides=arguments)
         found = {key: OmegaConf.select(config, key) for key in fixed}
     except (HydraException, OmegaConfBaseException) as error:
         raise EvaluationError(f"The overrides cannot be used: {' '.join(str(error).split())}") from None
     lines = [
-        f"\n  {key}={found[key]}: {f'use {_OPTIONS[key]}' if key in _OPTIONS else 'leave it out'}."
-        for key, value in fixed.items()
+        f"\n  {key}={found[key]}: {f'use {option}' if option else 'leave it out'}."
+        for key, (value, option) in fixed.items()
         if found[key] != value
     ]
     if lines:
         raise EvaluationError(f"Overrides change what an evaluation sets:{''.join(lines)}")
-    return config
+    return config, arguments
 
 
 def shaping_settings(config: Any) -> dict[str, Any]:

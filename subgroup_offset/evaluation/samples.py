@@ -7,7 +7,7 @@ and each replica holds 16 samples. The table is tidy, one row a sample, with the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,10 +25,12 @@ COLUMNS = ("benchmark", "problem", "replica", "sample", "correct")
 OVERALL = "overall"
 """Stands for the mean over benchmarks in the tables, so no benchmark may be called this."""
 
-COUNTS = ("problems", "replicas", "samples", "ungraded")
 MISSING = ("missing_problems", "missing_replicas", "incomplete_replicas", "unused_samples")
 
 _KEY = list(COLUMNS[:4])
+_NAME = "is no name: give text or a whole number"
+_NUMBER = "is no whole number: number replicas and samples"
+_VERDICT = "is no verdict: give true, false, or null where grading gave none"
 
 
 class SamplesError(ValueError):
@@ -51,7 +53,7 @@ class Plan:
         planned = {"samples": self.samples, "replicas": self.replicas}
         planned |= {f"problems[{name!r}]": number for name, number in self.problems.items()}
         for name, number in planned.items():
-            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            if number is not None and (type(number) is not int or number < 1):
                 raise ValueError(f"{name}={number!r} of the plan is not a whole number of 1 or more: set it to one.")
 
 
@@ -63,7 +65,7 @@ class Replicas:
     table: pd.DataFrame
     #: S, samples of each replica.
     samples: int
-    #: Index benchmark; columns :data:`COUNTS`, of what is in `table`, and :data:`MISSING`, of what is not.
+    #: Index benchmark; `problems`, `replicas`, `samples` and `ungraded` samples of `table`, and :data:`MISSING` in it.
     counts: pd.DataFrame
 
     @property
@@ -84,10 +86,10 @@ class Replicas:
         """
         rows = self.table[self.table.index.get_level_values(0) == benchmark]
         values = rows["right"] + rows["ungraded"] * ungraded_right
-        problem, names = pd.factorize(rows.index.get_level_values(1))
-        sizes = np.bincount(problem, minlength=len(names))
-        right = np.zeros((len(names), max(sizes, default=0)), dtype=np.int64)
-        right[problem, rows.groupby(level=1).cumcount()] = values
+        by_problem = rows.groupby(level=1)
+        sizes = by_problem.size().to_numpy()
+        right = np.zeros((len(sizes), max(sizes, default=0)), dtype=np.int64)
+        right[by_problem.ngroup(), by_problem.cumcount()] = values
         return right, sizes
 
 
@@ -100,12 +102,9 @@ def read_samples(path: Path) -> pd.DataFrame:
     Raises:
         SamplesError: for another kind of file, a line that is no JSON object, or what `validate_samples` refuses.
     """
-    if path.suffix == ".parquet":
-        frame = pd.read_parquet(path)
-    elif path.suffix == ".jsonl":
-        frame = _read_jsonl(path)
-    else:
+    if path.suffix not in (".parquet", ".jsonl"):
         raise SamplesError(f"{path}: a table of samples is a .jsonl or a .parquet file, not {path.suffix or 'this'}.")
+    frame = pd.read_parquet(path) if path.suffix == ".parquet" else _read_jsonl(path)
     try:
         return validate_samples(frame)
     except SamplesError as error:
@@ -146,21 +145,18 @@ def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
     for name in COLUMNS:
         if name not in frame.columns:
             near = nearest(name, map(str, frame.columns))
-            have = ", ".join(map(str, frame.columns)) or "none"
-            raise SamplesError(
-                f"column {name!r} is missing: " + (f"rename {near[0]!r}?" if near else f"it has {have}.")
-            )
+            have = f"rename {near[0]!r}?" if near else f"it has {', '.join(map(str, frame.columns)) or 'none'}."
+            raise SamplesError(f"column {name!r} is missing: {have}")
     if frame.empty:
         raise SamplesError("the table has no rows: there is nothing to evaluate.")
-    for name in ("benchmark", "problem"):
-        _refuse(frame[name], _is_name, "is no name: give text or a whole number")
-    for name in ("replica", "sample"):
-        _refuse(frame[name], _is_whole, "is no whole number: number replicas and samples")
-    _refuse(frame["correct"], _is_verdict, "is no verdict: give true, false, or null where grading gave none")
-    kinds = {"replica": "int64", "sample": "int64", "correct": "boolean"}
-    correct = frame["correct"].astype(object).where(frame["correct"].notna(), pd.NA)
-    tidy = frame[list(COLUMNS)].assign(correct=correct).astype(kinds)
-    tidy = tidy.assign(benchmark=tidy["benchmark"].map(str), problem=tidy["problem"].map(str))
+    tidy = frame[list(COLUMNS)].astype(object)
+    tidy = tidy.assign(correct=tidy["correct"].where(tidy["correct"].notna(), pd.NA))
+    for name, wrong in zip(COLUMNS, (_NAME, _NAME, _NUMBER, _NUMBER, _VERDICT), strict=True):
+        bad = ~tidy[name].map(lambda value, wrong=wrong: _fits(value, wrong)).astype(bool)
+        if bad.any():
+            row = bad.idxmax()
+            raise SamplesError(f"row {row}: {name}={tidy.at[row, name]!r} {wrong} ({int(bad.sum())} such rows).")
+    tidy = tidy.astype({"benchmark": str, "problem": str, "replica": "int64", "sample": "int64", "correct": "boolean"})
     if (tidy["benchmark"] == OVERALL).any():
         raise SamplesError(f"benchmark {OVERALL!r} is what the mean over benchmarks is called: rename the benchmark.")
     twice = tidy.duplicated(_KEY)
@@ -168,6 +164,15 @@ def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
         key = ", ".join(f"{name}={tidy.at[twice.idxmax(), name]}" for name in _KEY)
         raise SamplesError(f"{twice.sum()} rows repeat a sample, row {twice.idxmax()} ({key}) first: remove them.")
     return tidy.sort_values(_KEY, ignore_index=True)
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind is _NAME:
+        return isinstance(value, str | int | np.integer) and not isinstance(value, bool) and value != ""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if kind is _NUMBER:
+        return number and float(value).is_integer()
+    return value is pd.NA or isinstance(value, bool | np.bool_) or (number and value in (0, 1))
 
 
 def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replicas:
@@ -187,12 +192,10 @@ def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replic
         SamplesError: where the table holds more than the plan, or no replica is complete.
     """
     samples, plan = validate_samples(samples), plan or Plan()
-    grouped = samples.groupby(_KEY[:3], sort=True)["correct"]
-    table = pd.DataFrame(
-        {"samples": grouped.size(), "right": grouped.sum(), "ungraded": grouped.size() - grouped.count()}
-    ).astype("int64")
+    table = samples.groupby(_KEY[:3])["correct"].agg(samples="size", right="sum", graded="count").astype("int64")
+    table["ungraded"] = table["samples"] - table.pop("graded")
     most = int(table["samples"].max())
-    size = most if plan.samples is None else plan.samples
+    size = plan.samples or most
     if most > size:
         key = ", ".join(map(str, table["samples"].idxmax()))
         raise SamplesError(f"replica ({key}) has {most} samples, more than the {size} planned.")
@@ -214,57 +217,39 @@ def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replic
 
 def _counts(table: pd.DataFrame, complete: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """`Replicas.counts`, from all replicas that have begun and the complete ones."""
-    per_problem = table.groupby(level=[0, 1]).size()
-    begun = per_problem.groupby(level=0).agg(["size", "max"])
-    names = pd.Index(sorted({*begun.index, *plan.problems}), name="benchmark")
-    for name, (problems, replicas) in begun.iterrows():
-        if plan.problems and name not in plan.problems:
+    begun, whole = _per_benchmark(table), _per_benchmark(complete)
+    for name, (problems, most) in begun[["problems", "most"]].iterrows():
+        planned = plan.problems.get(name) if plan.problems else problems
+        if planned is None:
             known = ", ".join(map(repr, plan.problems))
             raise SamplesError(f"benchmark {name!r} is not planned: the plan has {known}.")
-        if plan.problems and problems > plan.problems[name]:
-            raise SamplesError(
-                f"benchmark {name!r} has {problems} problems, more than the {plan.problems[name]} planned."
-            )
-        if plan.replicas and replicas > plan.replicas:
-            which = f"problem {per_problem[name].idxmax()!r} of benchmark {name!r}"
-            raise SamplesError(f"{which} has {replicas} replicas, more than the {plan.replicas} planned.")
-    wanted = pd.DataFrame({"problems": begun["size"] if not plan.problems else pd.Series(plan.problems)}, index=names)
-    wanted["replicas"] = plan.replicas or begun["max"].reindex(names, fill_value=begun["max"].max())
-    whole = complete.groupby(level=0)
-    counts = pd.DataFrame(
-        {
-            "problems": complete.groupby(level=[0, 1]).size().groupby(level=0).size(),
-            "replicas": whole.size(),
-            "samples": whole["samples"].sum(),
-            "ungraded": whole["ungraded"].sum(),
-        }
-    ).reindex(names, fill_value=0)
-    all_of_them = table.groupby(level=0)["samples"].agg(["size", "sum"]).reindex(names, fill_value=0)
-    counts["missing_problems"] = wanted["problems"] - counts["problems"]
-    counts["missing_replicas"] = wanted["problems"] * wanted["replicas"] - counts["replicas"]
-    counts["incomplete_replicas"] = all_of_them["size"] - counts["replicas"]
-    counts["unused_samples"] = all_of_them["sum"] - counts["samples"]
-    return counts.astype("int64")
+        if problems > planned:
+            raise SamplesError(f"benchmark {name!r} has {problems} problems, more than the {planned} planned.")
+        if plan.replicas and most > plan.replicas:
+            which = f"problem {table.loc[name].groupby(level=0).size().idxmax()!r} of benchmark {name!r}"
+            raise SamplesError(f"{which} has {most} replicas, more than the {plan.replicas} planned.")
+    names = pd.Index(sorted({*begun.index, *plan.problems}), name="benchmark")
+    problems = pd.Series(dict(plan.problems) or begun["problems"]).reindex(names)
+    replicas = problems * (plan.replicas or begun["most"].reindex(names, fill_value=begun["most"].max()))
+    begun, whole = (counts.reindex(names, fill_value=0).drop(columns="most") for counts in (begun, whole))
+    missing = (
+        problems - whole["problems"],
+        replicas - whole["replicas"],
+        begun["replicas"] - whole["replicas"],
+        begun["samples"] - whole["samples"],
+    )
+    return whole.assign(**dict(zip(MISSING, missing, strict=True))).astype("int64")
 
 
-def _refuse(column: pd.Series, fine: Callable[[object], bool], why: str) -> None:
-    bad = ~column.map(fine).astype(bool)
-    if bad.any():
-        row = bad.idxmax()
-        raise SamplesError(f"row {row}: {column.name}={column[row]!r} {why} ({int(bad.sum())} such rows).")
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str | int | np.integer) and not isinstance(value, bool) and value != ""
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and float(value).is_integer()
-
-
-def _is_verdict(value: object) -> bool:
-    return value is None or value is pd.NA or isinstance(value, bool | np.bool_) or _is_bit(value)
-
-
-def _is_bit(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and (value in (0, 1) or value != value)
+def _per_benchmark(table: pd.DataFrame) -> pd.DataFrame:
+    """Of each benchmark `problems`, `replicas`, `samples`, `ungraded`, and `most`, replicas of the problem that has the
+    most."""
+    by_problem = table.groupby(level=[0, 1])
+    counts = by_problem[["samples", "ungraded"]].sum().assign(replicas=by_problem.size())
+    return counts.groupby(level=0).agg(
+        problems=("replicas", "size"),
+        replicas=("replicas", "sum"),
+        samples=("samples", "sum"),
+        ungraded=("ungraded", "sum"),
+        most=("replicas", "max"),
+    )

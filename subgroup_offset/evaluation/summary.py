@@ -12,7 +12,7 @@ A sample without a verdict counts as wrong; next to each number stands what it w
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,20 +57,15 @@ def summary_table(run: Replicas, settings: BootstrapSettings | None = None) -> p
     """
     settings = settings or BootstrapSettings()
     values = [run_values(run, name) for name in run.benchmarks]
-    points = [_mean(v.problem_means) for v in values]
-    bounds = [_mean(run_values(run, name, ungraded_right=True).problem_means) for name in run.benchmarks]
+    means = [v.problem_means for v in values]
+    best = [run_values(run, name, ungraded_right=True).problem_means for name in run.benchmarks]
     draws = {
         over: [bootstrap_means([v], over, settings, name)[0] for name, v in zip(run.benchmarks, values, strict=True)]
         for over in OVER
     }
-    columns = {
-        "value": _with_overall(points),
-        "ungraded_wrong": _with_overall(points),
-        "ungraded_right": _with_overall(bounds),
-        **_intervals(run.benchmarks, draws, settings.level),
-    }
+    columns = {"value": means, "ungraded_wrong": means, "ungraded_right": best}
     counts = pd.concat([run.counts, run.counts.sum().to_frame(OVERALL).T])
-    return _rows(run.benchmarks, replica_metrics(run.samples), columns).join(counts, on="benchmark")
+    return _table(run.benchmarks, run.samples, columns, draws, settings.level).join(counts, on="benchmark")
 
 
 def pass_at_k_table(run: Replicas, ks: Sequence[int] | None = None) -> pd.DataFrame:
@@ -157,27 +152,27 @@ def comparison_table(
     check_comparable(first, second, names)
     settings, runs = settings or BootstrapSettings(), (first, second)
     benchmarks = sorted({*first.benchmarks, *second.benchmarks})
-    values = [[run_values(run, name) for run in runs] for name in benchmarks]
-    means = [[v.problem_means for v in pair] for pair in values]
-    best = [[run_values(run, name, ungraded_right=True).problem_means for run in runs] for name in benchmarks]
-    differences = [after - before for before, after in means]
-    boot = {
+    pairs = [[run_values(run, name) for run in runs] for name in benchmarks]
+    before, after = ([pair[i].problem_means for pair in pairs] for i in (0, 1))
+    most_before, most_after = (
+        [run_values(run, name, ungraded_right=True).problem_means for name in benchmarks] for run in runs
+    )
+    differences = _minus(after, before)
+    columns = {
+        "first": before,
+        "second": after,
+        "difference": differences,
+        "ungraded_low": _minus(after, most_before),
+        "ungraded_high": _minus(most_after, before),
+    }
+    draws_of = {
         over: [
             np.subtract(*reversed(bootstrap_means(pair, over, settings, name)))
-            for name, pair in zip(benchmarks, values, strict=True)
+            for name, pair in zip(benchmarks, pairs, strict=True)
         ]
         for over in OVER
     }
-    both = list(zip(means, best, strict=True))
-    columns = {
-        "first": _with_overall([_mean(before) for before, _ in means]),
-        "second": _with_overall([_mean(after) for _, after in means]),
-        "difference": _with_overall([_mean(difference) for difference in differences]),
-        "ungraded_low": _with_overall([_mean(mean[1] - most[0]) for mean, most in both]),
-        "ungraded_high": _with_overall([_mean(most[1] - mean[0]) for mean, most in both]),
-        **_intervals(benchmarks, boot, settings.level),
-    }
-    table = _rows(benchmarks, replica_metrics(first.samples), columns)
+    table = _table(benchmarks, first.samples, columns, draws_of, settings.level)
     weights = [np.full(len(d), 1.0 / max(len(d), 1)) for d in differences]
     groups = [*zip(differences, weights, strict=True), (np.concatenate(differences), np.concatenate(weights))]
     tests = [_tests(d[:, m], w, draws, settings.seed) for d, w in groups for m in range(d.shape[1])]
@@ -191,44 +186,45 @@ def comparison_table(
 
 def _tests(difference: np.ndarray, weights: np.ndarray, draws: int, seed: int) -> dict[str, Any]:
     signs, flips = sign_test(difference), sign_flip_test(difference, weights, draws=draws, seed=seed)
-    return {
-        "ahead": signs.ahead,
-        "behind": signs.behind,
-        "level": signs.level,
-        "sign_p": signs.p,
-        "permutation_p": flips.p,
-        "permutation_exact": flips.exact,
-        "problems": len(difference),
-    }
+    tests = {"sign_p": signs.p, "permutation_p": flips.p, "permutation_exact": flips.exact}
+    return {"ahead": signs.ahead, "behind": signs.behind, "level": signs.level, **tests, "problems": len(difference)}
 
 
-def _mean(problems: np.ndarray) -> np.ndarray:
-    """(M,): the mean over problems (P, M); NaN where there are none."""
-    return problems.mean(axis=0) if len(problems) else np.full(problems.shape[1], np.nan)
+def _minus(ones: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [one - other for one, other in zip(ones, others, strict=True)]
 
 
-def _with_overall(per_benchmark: Sequence[np.ndarray]) -> np.ndarray:
-    """(benchmarks + 1, ...): the benchmarks' values and, last, their mean."""
-    values = np.asarray(per_benchmark)
-    return np.concatenate([values, overall(values)[None]])
+def _table(
+    benchmarks: Sequence[str],
+    samples: int,
+    columns: Mapping[str, Sequence[np.ndarray]],
+    draws: Mapping[str, Sequence[np.ndarray]],
+    level: float,
+) -> pd.DataFrame:
+    """A row per benchmark (`overall` last) and metric, of what each benchmark has.
 
-
-def _intervals(benchmarks: Sequence[str], draws: dict[str, list[np.ndarray]], level: float) -> dict[str, np.ndarray]:
-    """Ends of both kinds of interval, (benchmarks + 1, M) each, from draws (n_boot, M) of each benchmark.
-
-    Draws of benchmarks are independent, so the mean over benchmarks of draw i is a draw of the overall value.
+    Args:
+        benchmarks: their names.
+        samples: of a replica.
+        columns: values (P, M) of the problems; their means count, NaN where there are none.
+        draws: (n_boot, M) of both kinds of interval. Those of benchmarks are independent, so the mean over benchmarks
+            of draw i is a draw of the overall value.
+        level: of the intervals.
     """
-    columns = {}
+
+    def with_overall(values: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate([np.asarray(values), overall(np.asarray(values))[None]])
+
+    def mean(problems: np.ndarray) -> np.ndarray:
+        return problems.mean(axis=0) if len(problems) else np.full(problems.shape[1], np.nan)
+
+    found = {name: with_overall([mean(problems) for problems in values]) for name, values in columns.items()}
     for over, per_benchmark in draws.items():
-        ends = np.array([percentile_interval(draw, level) for draw in _with_overall(per_benchmark)])
-        columns[f"{over}_low"], columns[f"{over}_high"] = ends[:, 0], ends[:, 1]
+        ends = np.array([percentile_interval(draw, level) for draw in with_overall(per_benchmark)])
+        found[f"{over}_low"], found[f"{over}_high"] = ends[:, 0], ends[:, 1]
         without = [name for name, draw in zip(benchmarks, per_benchmark, strict=True) if np.isnan(draw).any()]
         if without:
             logger.warning("%s: no interval over %s, which needs two %s.", ", ".join(without), over, _NEEDED[over])
-    return columns
-
-
-def _rows(benchmarks: Sequence[str], metrics: Sequence[str], columns: dict[str, np.ndarray]) -> pd.DataFrame:
-    """A row per benchmark (`overall` last) and metric, from columns (benchmarks + 1, M)."""
-    index = pd.MultiIndex.from_product([[*benchmarks, OVERALL], metrics], names=["benchmark", "metric"])
-    return pd.DataFrame({name: values.reshape(-1) for name, values in columns.items()}, index=index).reset_index()
+    names = ["benchmark", "metric"]
+    index = pd.MultiIndex.from_product([[*benchmarks, OVERALL], replica_metrics(samples)], names=names)
+    return pd.DataFrame({name: values.reshape(-1) for name, values in found.items()}, index=index).reset_index()

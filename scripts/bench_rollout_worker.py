@@ -22,7 +22,7 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 
 from subgroup_offset.rollout import StrategyAgentLoopManager, StrategyAgentLoopWorker
 from subgroup_offset.strategy import load_templates
-from subgroup_offset.strategy.stage import Candidate, Plan
+from subgroup_offset.strategy.stage import Candidate, SlotPlan
 from subgroup_offset.strategy.stats import StageStats
 
 #: Without a strategy stage; with a barrier over the batch between the stages; as the package does; other affinities;
@@ -141,10 +141,10 @@ class BenchWorker(StrategyAgentLoopWorker):
             spent = {name: after[name] - before for name, before in batch.cache.items()}
             self._measured = {"bench/way": float(WAYS.index(batch.way)), "bench/seconds": seconds, **spent}
 
-    async def _run_stage_in_its_way(self, messages: list, step: int, index: object, slots: int, media: Any) -> Plan:
+    async def _run_stage_in_its_way(self, messages: list, step: int, index: object, slots: int, media: Any) -> SlotPlan:
         if self._batch.way == "single":
             stats = StageStats(prompts=1, slots=slots, empty_slots=slots)
-            return Plan([None] * slots, [messages] * slots, stats, list(range(slots)), [])
+            return SlotPlan([None] * slots, [messages] * slots, stats, list(range(slots)), [])
         plan = await self._run_stage(messages, step, index, slots, media)
         if self._batch.way == "barrier":
             await self._batch.barrier.wait()

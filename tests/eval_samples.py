@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from subgroup_offset.evaluation.generations import SampleWriter
-from subgroup_offset.evaluation.plan import Problem, SampleKey, SamplingPlan
+from subgroup_offset.evaluation.plan import BenchmarkProblem, SampleKey, SamplingPlan
 
 
-def problem(benchmark: str, id: str, reference: str = "56") -> Problem:
-    return Problem(benchmark, id, "aime24", (("user", f"Which number is {id}?"),), reference)
+def problem(benchmark: str, id: str, reference: str = "56") -> BenchmarkProblem:
+    return BenchmarkProblem(benchmark, id, "aime24", (("user", f"Which number is {id}?"),), reference)
 
 
 def plan(replicas: int = 2, samples: int = 3, **benchmarks: int) -> SamplingPlan:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgroup_offset.data.build import Problem, collect, normalised, verl_rows
+from subgroup_offset.data.build import SourceProblem, collect, normalised, verl_rows
 from subgroup_offset.data.prepare import content_sha256
 from subgroup_offset.data.prompts import unwrap, wrap
 from subgroup_offset.data.read import Columns, Row
@@ -102,7 +102,7 @@ def test_ids():
 
 
 PROBLEMS = st.lists(st.tuples(st.text(), st.text()), max_size=6).map(
-    lambda pairs: [Problem(f"p-{i}", prompt, answer, "") for i, (prompt, answer) in enumerate(pairs)]
+    lambda pairs: [SourceProblem(f"p-{i}", prompt, answer, "") for i, (prompt, answer) in enumerate(pairs)]
 )
 
 
@@ -122,7 +122,7 @@ def test_replicas_repeat_the_whole_set_in_order(problems, replicas):
 
 def test_the_checksum_is_of_content_and_order():
     # Written down once: it must not change between versions, for it is what two people compare.
-    rows = verl_rows([Problem("p", "Was ist 1+1? ∑", "2", "")], "aime24", "aime24", "test")
+    rows = verl_rows([SourceProblem("p", "Was ist 1+1? ∑", "2", "")], "aime24", "aime24", "test")
     assert content_sha256(rows) == "40abc1736f896e81fb2775eab3e8d97fee08a78aa7ceecc840e9c793099bc7ad"
     assert content_sha256([dict(reversed(row.items())) for row in rows]) == content_sha256(rows)
     assert content_sha256(rows * 2) != content_sha256(rows)

@@ -8,7 +8,7 @@ import pytest
 from eval_samples import problem
 from transformers import Qwen3Config
 
-from subgroup_offset.evaluation.plan import EvaluationError, Problem
+from subgroup_offset.evaluation.plan import BenchmarkProblem, EvaluationError
 from subgroup_offset.evaluation.prompt_check import check_prompts
 from subgroup_offset.evaluation.run_config import (
     SEED_STRIDE,
@@ -89,8 +89,8 @@ def test_samplings_that_cannot_be():
         Sampling(temperature=-1)
 
 
-def long_problem(tokens: int) -> Problem:
-    return Problem("a", f"of {tokens}", "aime24", (("user", " 7" * (tokens // 2)),), "7")
+def long_problem(tokens: int) -> BenchmarkProblem:
+    return BenchmarkProblem("a", f"of {tokens}", "aime24", (("user", " 7" * (tokens // 2)),), "7")
 
 
 def test_prompts_are_measured_by_the_models_tokenizer(model):

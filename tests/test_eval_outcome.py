@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from subgroup_offset.evaluation.eval_command import evaluate
 from subgroup_offset.evaluation.generations import read_generations
 from subgroup_offset.evaluation.outcome import grade_samples
-from subgroup_offset.evaluation.samples import OVERALL, Plan, read_samples
+from subgroup_offset.evaluation.samples import OVERALL, ExpectedSamples, read_samples
 
 RIGHT, WRONG, NONE = "So.\nAnswer: 56", "Answer: $57$", "I do not know"
 WHOLE = plan(replicas=2, samples=2, a=2, b=1)
@@ -43,7 +43,9 @@ def test_the_metrics_of_known_samples(tmp_path):
     known = {"truncated": False, "response_tokens": 10, "reward": -1.0, "reward_correct": False}
     write(tmp_path / "samples", rows(**known))
     outcome = grade_samples(
-        read_generations(tmp_path / "samples"), tmp_path, Plan(samples=2, replicas=2, problems={"a": 2, "b": 1})
+        read_generations(tmp_path / "samples"),
+        tmp_path,
+        ExpectedSamples(samples=2, replicas=2, problems={"a": 2, "b": 1}),
     )
     values = {(r.benchmark, r.metric): r.value for r in outcome.summary.itertuples()}
     # a: half of replica 0's samples are right, none of replica 1's.

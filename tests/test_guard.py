@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subgroup_offset.config import StrategyConfig
-from subgroup_offset.rollout.guard import Cause, FailureGuard, Outcomes, PreviewGuard
+from subgroup_offset.rollout.guard import Cause, FailureGuard, PreviewGuard, PromptOutcomes
 from subgroup_offset.strategy.stats import StageStats
 
 
@@ -25,8 +25,8 @@ def otherwise(text: str) -> Exception:
         return error
 
 
-def outcomes(kept: int = 0, lost: int = 0, error=raised) -> Outcomes:
-    made = Outcomes(kept)
+def outcomes(kept: int = 0, lost: int = 0, error=raised) -> PromptOutcomes:
+    made = PromptOutcomes(kept)
     for i in range(lost):
         made.lose(error(f"prompt {i}"))
     return made
@@ -68,7 +68,7 @@ def test_different_errors_are_bad_luck():
 
 
 def test_outcomes_of_workers_add_up():
-    total = Outcomes()
+    total = PromptOutcomes()
     for part in (outcomes(2, 1), outcomes(0, 3), outcomes(1)):
         total.add(part)
     assert (total.kept, total.lost.total(), len(total.said)) == (3, 4, 1)

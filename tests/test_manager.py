@@ -9,7 +9,7 @@ import pytest
 import ray
 
 from subgroup_offset.rollout import manager as module
-from subgroup_offset.rollout.guard import Outcomes, RunStopped
+from subgroup_offset.rollout.guard import PromptOutcomes, RunStopped
 from subgroup_offset.rollout.manager import StrategyAgentLoopManager
 from subgroup_offset.rollout.worker import Drained
 from subgroup_offset.strategy.stats import StageStats
@@ -75,7 +75,7 @@ def slots(filled, of=8):
 
 
 def lost(count, text="it fails"):
-    outcomes = Outcomes()
+    outcomes = PromptOutcomes()
     for _ in range(count):
         try:
             raise ValueError(text)
@@ -87,7 +87,7 @@ def lost(count, text="it fails"):
 def test_what_workers_gathered_adds_up(make):
     it = make()
     for actor, filled in zip(it.agent_loop_workers, (8, 8, 4), strict=True):
-        actor.drained = Drained(slots(filled), Outcomes(kept=2), unknown_verdicts=1)
+        actor.drained = Drained(slots(filled), PromptOutcomes(kept=2), unknown_verdicts=1)
     metrics = it._drain_workers()
     assert metrics["strategy/prompts"] == 6 and metrics["strategy/empty_slots"] == pytest.approx(4 / 24)
     assert metrics["rollout/unknown_verdicts"] == 3

@@ -8,14 +8,14 @@ from report_runs import PREVIEW, rollouts, write_lines
 from subgroup_offset.strategy.dump import prompt_of, read_rollouts
 from subgroup_offset.strategy.json_lines import RecordError, Unusable
 from subgroup_offset.strategy.record import RecordWriter, read_records, stage_record
-from subgroup_offset.strategy.stage import CandidateRecord, Plan
+from subgroup_offset.strategy.stage import CandidateRecord, SlotPlan
 from subgroup_offset.strategy.stats import StageStats
 
 CHAT = [{"role": "user", "content": "Q 数"}]
 
 
 def record(step: int, text: str = "raw") -> dict:
-    plan = Plan(
+    plan = SlotPlan(
         previews=["p", None],
         messages=[CHAT, CHAT],
         stats=StageStats(seconds_sum=0.5),

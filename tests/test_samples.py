@@ -9,7 +9,7 @@ from graded import by_hand
 
 from subgroup_offset.evaluation.samples import (
     COLUMNS,
-    Plan,
+    ExpectedSamples,
     SamplesError,
     complete_replicas,
     read_samples,
@@ -131,7 +131,7 @@ def test_everything_complete(caplog):
 def test_a_run_in_progress(caplog):
     """Problem 1 is done, 2 has one whole and one begun replica, 3 only a begun one, 4 nothing yet; hmmt is to come."""
     frame = by_hand({"aime": {"1": ["10", "??"], "2": ["11", "1"], "3": ["1"]}})
-    run = complete_replicas(frame, Plan(samples=2, replicas=2, problems={"aime": 4, "hmmt": 2}))
+    run = complete_replicas(frame, ExpectedSamples(samples=2, replicas=2, problems={"aime": 4, "hmmt": 2}))
     assert run.counts.loc["aime"].to_dict() == {
         "problems": 2,
         "replicas": 3,
@@ -155,11 +155,11 @@ def test_a_run_in_progress(caplog):
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan(samples=1), r"replica \(aime, 1, 0\) has 2 samples, more than the 1 planned"),
-        (Plan(samples=3), r"no replica has all 3 samples \(the fullest has 2\)"),
-        (Plan(replicas=1), "problem '1' of benchmark 'aime' has 2 replicas, more than the 1"),
-        (Plan(problems={"aime": 1}), "benchmark 'aime' has 2 problems, more than the 1"),
-        (Plan(problems={"aime24": 2}), "benchmark 'aime' is not planned: the plan has 'aime24'"),
+        (ExpectedSamples(samples=1), r"replica \(aime, 1, 0\) has 2 samples, more than the 1 planned"),
+        (ExpectedSamples(samples=3), r"no replica has all 3 samples \(the fullest has 2\)"),
+        (ExpectedSamples(replicas=1), "problem '1' of benchmark 'aime' has 2 replicas, more than the 1"),
+        (ExpectedSamples(problems={"aime": 1}), "benchmark 'aime' has 2 problems, more than the 1"),
+        (ExpectedSamples(problems={"aime24": 2}), "benchmark 'aime' is not planned: the plan has 'aime24'"),
     ],
 )
 def test_a_table_that_does_not_fit_the_plan(plan, message):
@@ -170,9 +170,9 @@ def test_a_table_that_does_not_fit_the_plan(plan, message):
 @pytest.mark.parametrize("bad", [{"samples": 0}, {"replicas": 2.0}, {"problems": {"aime": True}}])
 def test_plans_that_are_none(bad):
     with pytest.raises(ValueError, match=rf"{next(iter(bad))}.*of the plan"):
-        Plan(**bad)
+        ExpectedSamples(**bad)
 
 
 def test_replicas_of_a_benchmark_that_has_not_begun():
-    run = complete_replicas(by_hand({"aime": {"1": ["1", "0", "1"]}}), Plan(problems={"aime": 1, "hmmt": 2}))
+    run = complete_replicas(by_hand({"aime": {"1": ["1", "0", "1"]}}), ExpectedSamples(problems={"aime": 1, "hmmt": 2}))
     assert run.counts["missing_replicas"].to_dict() == {"aime": 0, "hmmt": 6}

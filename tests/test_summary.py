@@ -7,7 +7,7 @@ from graded import by_hand, simulated
 
 from subgroup_offset.evaluation.intervals import BootstrapSettings
 from subgroup_offset.evaluation.paired import sign_flip_test
-from subgroup_offset.evaluation.samples import Plan, SamplesError, complete_replicas
+from subgroup_offset.evaluation.samples import ExpectedSamples, SamplesError, complete_replicas
 from subgroup_offset.evaluation.summary import (
     comparison_table,
     overall,
@@ -123,7 +123,7 @@ def test_intervals_of_the_summary(runs):
 
 
 def test_what_is_missing_shows(caplog):
-    plan = Plan(samples=4, replicas=2, problems={"aime": 2, "hmmt": 1, "gsm": 9})
+    plan = ExpectedSamples(samples=4, replicas=2, problems={"aime": 2, "hmmt": 1, "gsm": 9})
     table = summary_table(complete_replicas(by_hand(HAND), plan))
     assert of(table, "aime", "pass@1")["value"] == 5 / 16
     for name in ("gsm", "overall"):  # the mean of the other two would be another quantity
@@ -239,7 +239,7 @@ def test_comparison_refuses_other_problems_and_shows_missing_benchmarks():
     run, other = (by_hand({"aime": {name: ["10", "00"] for name in names}}) for names in ("12", "13"))
     with pytest.raises(SamplesError, match="in base only, not in new: aime/2"):
         comparison_table(complete_replicas(run), complete_replicas(other), ("base", "new"))
-    planned = complete_replicas(run, Plan(problems={"aime": 2, "hmmt": 1}))
+    planned = complete_replicas(run, ExpectedSamples(problems={"aime": 2, "hmmt": 1}))
     table = comparison_table(planned, complete_replicas(run))
     for name in ("hmmt", "overall"):
         assert of(table, name, "pass@1")[["difference", "permutation_p", "sign_p"]].isna().all()

@@ -6,7 +6,7 @@ import pytest
 from subgroup_offset.toy import build_toy, write_data
 from subgroup_offset.toy.build import default_cache_dir, world_key
 from subgroup_offset.toy.data import DATA_SOURCE
-from subgroup_offset.toy.problems import Problem
+from subgroup_offset.toy.problems import ToyProblem
 from subgroup_offset.toy.prompts import messages
 
 
@@ -21,7 +21,7 @@ def test_parquet_has_what_verl_reads_over_disjoint_pairs(tmp_path):
         assert [info["index"] for info in frame.extra_info] == list(range(len(frame)))
         assert all(info["split"] == split for info in frame.extra_info)
         for prompt, reward, info in zip(frame.prompt, frame.reward_model, frame.extra_info, strict=True):
-            assert list(prompt) == messages(Problem(info["a"], info["b"], info["wording"]).text)
+            assert list(prompt) == messages(ToyProblem(info["a"], info["b"], info["wording"]).text)
             assert reward == {"style": "rule", "ground_truth": str(info["a"] * info["b"])}
         pairs[split] = {frozenset((info["a"], info["b"])) for info in frame.extra_info}
     assert not pairs["train"] & pairs["val"]

@@ -20,12 +20,20 @@ from subgroup_offset.toy.previews import (
     preview,
     strategy_response,
 )
-from subgroup_offset.toy.problems import MAX_NUMBER, WORDINGS, Problem, all_pairs, near_misses, result_odds, split_pairs
+from subgroup_offset.toy.problems import (
+    MAX_NUMBER,
+    WORDINGS,
+    ToyProblem,
+    all_pairs,
+    near_misses,
+    result_odds,
+    split_pairs,
+)
 from subgroup_offset.toy.prompts import execution_prompt, paired_prompt, strategy_prompt
 from subgroup_offset.toy.responses import execution_response, execution_success, plain_response, plain_success, solve
 from subgroup_offset.toy.strategies import PAIR_MARKER, STRATEGIES, by_name
 
-PROBLEM = Problem(7, 8, 0)
+PROBLEM = ToyProblem(7, 8, 0)
 
 
 def test_near_misses_are_never_right_and_always_single_token_numbers():
@@ -145,4 +153,4 @@ def test_pairs_are_parted_by_the_marker_of_the_strategy_stage():
 
 @pytest.mark.parametrize("wording", range(len(WORDINGS)))
 def test_every_wording_holds_both_factors(wording):
-    assert {"12", "5"} <= set(Problem(12, 5, wording).text.rstrip(".?").split())
+    assert {"12", "5"} <= set(ToyProblem(12, 5, wording).text.rstrip(".?").split())

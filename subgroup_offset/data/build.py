@@ -15,7 +15,7 @@ from subgroup_offset.data.sources import Benchmark
 
 
 @dataclass(frozen=True)
-class Problem:
+class SourceProblem:
     """One problem, ready to be written."""
 
     id: str
@@ -28,7 +28,7 @@ class Problem:
 class Collected:
     """What the rows of a source came to."""
 
-    problems: list[Problem]
+    problems: list[SourceProblem]
     columns: Columns | None  #: of the first row
     rows: int
     duplicates: int  #: rows that repeat a problem, with the same answer or another one
@@ -60,7 +60,7 @@ def collect(rows: Iterable[Row], benchmark: Benchmark, split: str, instruction: 
         errors: takes a line for every row that cannot be used; such a row goes into nothing but ``rows``.
     """
     stem = benchmark.stem(split)
-    found: dict[str, Problem] = {}
+    found: dict[str, SourceProblem] = {}
     answers: dict[str, dict[str, str]] = {}
     ids: dict[str, str] = {}
     rewritten: list[str] = []
@@ -82,7 +82,7 @@ def collect(rows: Iterable[Row], benchmark: Benchmark, split: str, instruction: 
             rewritten.append(f"{row.where}: {written(spelling)} -> {answer!r}")
         reworded += around not in (None, instruction)
         prompt = text if around == instruction else wrap(problem, instruction)
-        found[key] = Problem(f"{stem}-{count - 1}", prompt, answer, row.where)
+        found[key] = SourceProblem(f"{stem}-{count - 1}", prompt, answer, row.where)
         if row.id is not None:  # a bare number would be the same in every benchmark
             ids[key] = f"{stem}-{row.id}" if row.id.isdecimal() else row.id
     conflicts = {key: given for key, given in answers.items() if len(given) > 1}
@@ -99,7 +99,7 @@ def collect(rows: Iterable[Row], benchmark: Benchmark, split: str, instruction: 
     return Collected(named, columns, count, usable - len(found), conflicts, notes)
 
 
-def check_scores(problems: Iterable[Problem], data_source: str, errors: list[str]) -> None:
+def check_scores(problems: Iterable[SourceProblem], data_source: str, errors: list[str]) -> None:
     """Score a right solution of every problem with verl's ``default_compute_score``; what fails goes to ``errors``.
 
     A ground truth that verl cannot read would make every solution wrong.
@@ -117,7 +117,7 @@ def check_scores(problems: Iterable[Problem], data_source: str, errors: list[str
 
 
 def verl_rows(
-    problems: Sequence[Problem], data_source: str, benchmark: str, split: str, replicas: int = 1
+    problems: Sequence[SourceProblem], data_source: str, benchmark: str, split: str, replicas: int = 1
 ) -> list[dict[str, Any]]:
     """The rows of a file.
 

@@ -14,12 +14,12 @@ from subgroup_offset.cluster.processes import exclusive_lock
 from subgroup_offset.evaluation.checkpoint import find_checkpoint
 from subgroup_offset.evaluation.generate import SAMPLES, generate
 from subgroup_offset.evaluation.generations import read_generations
-from subgroup_offset.evaluation.outcome import GRADED, RESULTS, Outcome, grade_samples
+from subgroup_offset.evaluation.outcome import GRADED, RESULTS, EvaluationOutcome, grade_samples
 from subgroup_offset.evaluation.outcome_table import print_outcome
 from subgroup_offset.evaluation.plan import EvaluationError, SamplingPlan
 from subgroup_offset.evaluation.problems import BENCHMARKS, read_problems
 from subgroup_offset.evaluation.run_config import Sampling
-from subgroup_offset.evaluation.samples import Plan
+from subgroup_offset.evaluation.samples import ExpectedSamples
 from subgroup_offset.evaluation.settings import EvaluationRecord
 
 
@@ -33,7 +33,7 @@ class Grading:
     time_limit: float = 10.0
     console: Console = field(default_factory=Console)
 
-    def __call__(self, generations: Path, directory: Path, plan: Plan) -> Outcome:
+    def __call__(self, generations: Path, directory: Path, plan: ExpectedSamples) -> EvaluationOutcome:
         """Grade the samples of a file or directory into a directory, and print what they come to."""
         samples = read_generations(generations)
         outcome = grade_samples(samples, directory, plan, self.workers, self.time_limit, self.console)
@@ -54,7 +54,7 @@ def evaluate_checkpoint(
     sampling: Sampling | None = None,
     overrides: Sequence[str] = (),
     grading: Grading | None = None,
-) -> Outcome:
+) -> EvaluationOutcome:
     """Sample, grade and count.
 
     Args:
@@ -82,7 +82,7 @@ def evaluate_checkpoint(
     with _locked(directory):
         generate(found, plan, sampling, directory, overrides, grading.console)
         per_benchmark = Counter(problem.benchmark for problem in problems)
-        return grading(directory / SAMPLES, directory, Plan(plan.samples, replicas, per_benchmark))
+        return grading(directory / SAMPLES, directory, ExpectedSamples(plan.samples, replicas, per_benchmark))
 
 
 def evaluate_generations(
@@ -91,7 +91,7 @@ def evaluate_generations(
     replicas: int | None = None,
     samples: int | None = None,
     grading: Grading | None = None,
-) -> Outcome:
+) -> EvaluationOutcome:
     """Grade and count generations made elsewhere.
 
     Args:
@@ -116,7 +116,7 @@ def evaluate_generations(
         record = EvaluationRecord.read(directory)
         record.agree({"generations": stats, "replicas": replicas, "samples": samples}, directory)
         record.save(directory)
-        return (grading or Grading())(generations, directory, Plan(samples, replicas))
+        return (grading or Grading())(generations, directory, ExpectedSamples(samples, replicas))
 
 
 @contextmanager

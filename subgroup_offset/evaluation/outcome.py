@@ -15,7 +15,7 @@ from rich.progress import Progress
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
 from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, reference_problem
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
-from subgroup_offset.evaluation.samples import OVERALL, Plan, Replicas, complete_replicas
+from subgroup_offset.evaluation.samples import OVERALL, ExpectedSamples, Replicas, complete_replicas
 from subgroup_offset.evaluation.summary import pass_at_k_table, summary_table
 from subgroup_offset.files import write_text
 
@@ -25,7 +25,7 @@ KEPT = ("prompt_tokens", "response_tokens", "truncated", "reward", "reward_corre
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EvaluationOutcome:
     """What an evaluation came to."""
 
     replicas: Replicas
@@ -52,11 +52,11 @@ class Outcome:
 def grade_samples(
     samples: Iterable[tuple[SampleKey, Mapping[str, Any]]],
     directory: Path,
-    plan: Plan,
+    plan: ExpectedSamples,
     workers: int = 2,
     time_limit: float = 10.0,
     console: Console | None = None,
-) -> Outcome:
+) -> EvaluationOutcome:
     """Grade all samples and write :data:`GRADED` and :data:`RESULTS` into a directory.
 
     Args:
@@ -86,7 +86,7 @@ def grade_samples(
     table = pd.DataFrame(rows)
     replicas = complete_replicas(table, plan)
     counts = {str(name): _count(part) for name, part in table.groupby("benchmark")} | {OVERALL: _count(table)}
-    outcome = Outcome(replicas, summary_table(replicas), pass_at_k_table(replicas), counts)
+    outcome = EvaluationOutcome(replicas, summary_table(replicas), pass_at_k_table(replicas), counts)
     write_text(directory / RESULTS, json.dumps(outcome.as_json(), indent=1) + "\n")
     return outcome
 

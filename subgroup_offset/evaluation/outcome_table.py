@@ -12,11 +12,11 @@ from rich.text import Text
 
 from subgroup_offset.evaluation.grading import UNDECIDED
 from subgroup_offset.evaluation.intervals import OVER
-from subgroup_offset.evaluation.outcome import Outcome
+from subgroup_offset.evaluation.outcome import EvaluationOutcome
 from subgroup_offset.evaluation.samples import MISSING, OVERALL
 
 
-def print_outcome(outcome: Outcome, console: Console) -> None:
+def print_outcome(outcome: EvaluationOutcome, console: Console) -> None:
     """Metrics with both intervals, in percent, then counts, then whatever makes them less than they seem."""
     metrics = list(dict.fromkeys(outcome.summary["metric"]))
     rows: dict[str, list[Any]] = {}
@@ -56,7 +56,7 @@ def _table(title: str, headings: list[str], rows: Mapping[str, list[Any]]) -> Ta
     return table
 
 
-def _warnings(outcome: Outcome) -> list[str]:
+def _warnings(outcome: EvaluationOutcome) -> list[str]:
     lines, total = [], outcome.counts[OVERALL]
     if total["ungraded"]:
         kinds = ", ".join(f"{reason} {n}" for reason, n in total["reasons"].items() if reason in UNDECIDED)

@@ -30,7 +30,7 @@ class SampleKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class BenchmarkProblem:
     """A problem of a benchmark, as its parquet file has it."""
 
     benchmark: str
@@ -51,7 +51,7 @@ class Problem:
 class SamplingPlan:
     """All samples of an evaluation: every problem x `replicas` x `samples`."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[BenchmarkProblem, ...]
     replicas: int
     samples: int
 
@@ -93,15 +93,15 @@ class SamplingPlan:
         return [key for key in self.keys() if key not in done]
 
 
-def write_requests(path: Path, problems: Sequence[Problem], keys: Sequence[SampleKey]) -> None:
+def write_requests(path: Path, problems: Sequence[BenchmarkProblem], keys: Sequence[SampleKey]) -> None:
     """Write what a run is to sample as one JSON file."""
     write_text(path, json.dumps({"problems": [asdict(problem) for problem in problems], "samples": keys}) + "\n")
 
 
-def read_requests(path: Path) -> Iterator[tuple[SampleKey, Problem]]:
+def read_requests(path: Path) -> Iterator[tuple[SampleKey, BenchmarkProblem]]:
     """The samples of a file of :func:`write_requests`, each with its problem."""
     content = json.loads(path.read_text("utf-8"))
     rows = (row | {"prompt": tuple(map(tuple, row["prompt"]))} for row in content["problems"])
-    problems = {(row["benchmark"], row["id"]): Problem(**row) for row in rows}
+    problems = {(row["benchmark"], row["id"]): BenchmarkProblem(**row) for row in rows}
     for key in map(SampleKey._make, content["samples"]):
         yield key, problems[key.benchmark, key.problem]

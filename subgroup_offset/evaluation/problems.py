@@ -12,7 +12,7 @@ from typing import Any
 
 from subgroup_offset.data.sources import BENCHMARKS as SOURCES
 from subgroup_offset.evaluation.grading import reference_problem
-from subgroup_offset.evaluation.plan import EvaluationError, Problem
+from subgroup_offset.evaluation.plan import BenchmarkProblem, EvaluationError
 
 #: The paper's four (Table 1).
 BENCHMARKS = ("aime24", "aime25", "aime26", "hmmt25")
@@ -20,7 +20,7 @@ BENCHMARKS = ("aime24", "aime25", "aime26", "hmmt25")
 TOY = ("toy-train", "toy-val")
 
 
-def read_problems(data_dir: Path, benchmarks: Sequence[str] = BENCHMARKS) -> list[Problem]:
+def read_problems(data_dir: Path, benchmarks: Sequence[str] = BENCHMARKS) -> list[BenchmarkProblem]:
     """The problems of all benchmarks, each once, however often its file repeats it.
 
     Args:
@@ -44,7 +44,7 @@ def read_problems(data_dir: Path, benchmarks: Sequence[str] = BENCHMARKS) -> lis
     return [problem for name in benchmarks for problem in _read(data_dir / f"{name}.parquet", name)]
 
 
-def content_hashes(problems: Iterable[Problem]) -> dict[str, str]:
+def content_hashes(problems: Iterable[BenchmarkProblem]) -> dict[str, str]:
     """For each benchmark, a SHA-256 of what is asked and what is right."""
     digests: dict[str, Any] = {}
     for problem in problems:
@@ -66,11 +66,11 @@ def how_to_write(name: str, data_dir: Path) -> str:
     return f"{name} is no known benchmark (nearest: {closest}): correct --benchmark, or write such a file yourself."
 
 
-def _read(path: Path, name: str) -> list[Problem]:
+def _read(path: Path, name: str) -> list[BenchmarkProblem]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    problems: dict[str, Problem] = {}
+    problems: dict[str, BenchmarkProblem] = {}
     where = "it cannot be read"
     try:
         for number, row in enumerate(pq.read_table(path).to_pylist()):
@@ -88,7 +88,7 @@ def _read(path: Path, name: str) -> list[Problem]:
     return list(problems.values())
 
 
-def _problem(row: Mapping[str, Any], name: str) -> Problem:
+def _problem(row: Mapping[str, Any], name: str) -> BenchmarkProblem:
     """The problem of a row; raises what its parts raise."""
     extra, reference = row["extra_info"], row["reward_model"]["ground_truth"]
     if name not in (extra["benchmark"], f"{extra['benchmark']}-{extra['split']}"):
@@ -102,4 +102,4 @@ def _problem(row: Mapping[str, Any], name: str) -> Problem:
     prompt = tuple((str(message["role"]), str(message["content"])) for message in row["prompt"])
     if not prompt:
         raise ValueError("prompt has no message")
-    return Problem(name, extra["id"], row["data_source"], prompt, reference)
+    return BenchmarkProblem(name, extra["id"], row["data_source"], prompt, reference)

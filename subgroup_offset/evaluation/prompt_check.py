@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from subgroup_offset.evaluation.plan import EvaluationError, Problem
+from subgroup_offset.evaluation.plan import BenchmarkProblem, EvaluationError
 
 
-def check_prompts(config: Any, problems: Sequence[Problem]) -> int:
+def check_prompts(config: Any, problems: Sequence[BenchmarkProblem]) -> int:
     """Tokenize all prompts as the run's agent loops will.
 
     Args:

@@ -23,8 +23,8 @@ from verl.utils.tracking import FileLogger
 from verl.workers.rollout.llm_server import LLMServerManager
 
 from subgroup_offset.evaluation.generations import SampleWriter
-from subgroup_offset.evaluation.plan import Problem, SampleKey, read_requests
-from subgroup_offset.rollout.guard import FailureGuard, Outcomes, RunStopped
+from subgroup_offset.evaluation.plan import BenchmarkProblem, SampleKey, read_requests
+from subgroup_offset.rollout.guard import FailureGuard, PromptOutcomes, RunStopped
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Sampler(AgentLoopWorker):
         super().__init__(*args, **kwargs)
         self._end_tokens = _end_tokens(self.tokenizer, self.model_config.generation_config)
 
-    async def sample(self, key: SampleKey, problem: Problem) -> dict[str, Any]:
+    async def sample(self, key: SampleKey, problem: BenchmarkProblem) -> dict[str, Any]:
         """A sample with the columns of ``generations.COLUMNS`` and more.
 
         Raises:
@@ -100,11 +100,11 @@ async def sample_all(config: DictConfig) -> None:
     writer = SampleWriter(Path(config.evaluation.samples_dir))
     requests = read_requests(Path(config.evaluation.requests))
     progress = FileLogger("subgroup_offset", "evaluation")
-    guard, all_of_them = FailureGuard(FAILURES), Outcomes()
+    guard, all_of_them = FailureGuard(FAILURES), PromptOutcomes()
 
     async def keep_busy() -> None:
         for key, problem in requests:
-            outcome = Outcomes()
+            outcome = PromptOutcomes()
             try:
                 writer.write(await sampler.sample(key, problem))
                 await asyncio.to_thread(writer.sync)

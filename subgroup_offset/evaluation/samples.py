@@ -38,7 +38,7 @@ class SamplesError(ValueError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExpectedSamples:
     """What a finished evaluation holds; more than this in a table is an error, less is counted as missing."""
 
     #: Samples of a replica; None: as many as the largest replica of the table has.
@@ -175,7 +175,7 @@ def _fits(value: object, kind: str) -> bool:
     return value is pd.NA or isinstance(value, bool | np.bool_) or (number and value in (0, 1))
 
 
-def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replicas:
+def complete_replicas(samples: pd.DataFrame, plan: ExpectedSamples | None = None) -> Replicas:
     """Keep the complete replicas and count what is missing.
 
     A replica with fewer than S samples has no pass@S, so none of its samples is used; it is counted under
@@ -191,7 +191,7 @@ def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replic
     Raises:
         SamplesError: where the table holds more than the plan, or no replica is complete.
     """
-    samples, plan = validate_samples(samples), plan or Plan()
+    samples, plan = validate_samples(samples), plan or ExpectedSamples()
     table = samples.groupby(_KEY[:3])["correct"].agg(samples="size", right="sum", graded="count").astype("int64")
     table["ungraded"] = table["samples"] - table.pop("graded")
     most = int(table["samples"].max())
@@ -215,7 +215,7 @@ def complete_replicas(samples: pd.DataFrame, plan: Plan | None = None) -> Replic
     return Replicas(complete[["right", "ungraded"]], size, counts)
 
 
-def _counts(table: pd.DataFrame, complete: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+def _counts(table: pd.DataFrame, complete: pd.DataFrame, plan: ExpectedSamples) -> pd.DataFrame:
     """`Replicas.counts`, from all replicas that have begun and the complete ones."""
     begun, whole = _per_benchmark(table), _per_benchmark(complete)
     for name, (problems, most) in begun[["problems", "most"]].iterrows():

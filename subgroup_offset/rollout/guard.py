@@ -33,7 +33,7 @@ class Cause:
 
 
 @dataclass
-class Outcomes:
+class PromptOutcomes:
     """How prompts ended: with rows to train on, or lost to an error."""
 
     kept: int = 0
@@ -47,7 +47,7 @@ class Outcomes:
         self.lost[cause] += 1
         self.said.setdefault(cause, f"{type(error).__name__}: {error}")
 
-    def add(self, other: Outcomes) -> None:
+    def add(self, other: PromptOutcomes) -> None:
         """Add another worker's."""
         self.kept += other.kept
         self.lost.update(other.lost)
@@ -64,16 +64,16 @@ class FailureGuard:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._row = Outcomes()
+        self._row = PromptOutcomes()
 
-    def look(self, outcomes: Outcomes) -> str | None:
+    def look(self, outcomes: PromptOutcomes) -> str | None:
         """Why the run should stop, if it should.
 
         Args:
             outcomes: since the last look.
         """
         if outcomes.kept:
-            self._row = Outcomes()
+            self._row = PromptOutcomes()
             return None
         self._row.add(outcomes)
         count = self._row.lost.total()

@@ -13,7 +13,7 @@ from subgroup_offset.config import SubgroupConfig
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import STEP_METRICS
 from subgroup_offset.preflight import check_run
-from subgroup_offset.rollout.guard import FailureGuard, Outcomes, PreviewGuard, RunStopped
+from subgroup_offset.rollout.guard import FailureGuard, PreviewGuard, PromptOutcomes, RunStopped
 from subgroup_offset.rollout.watched import WatchedManager
 from subgroup_offset.rollout.worker import Drained, StrategyAgentLoopWorker
 from subgroup_offset.strategy.record import RecordWriter
@@ -77,9 +77,9 @@ class StrategyAgentLoopManager(WatchedManager):
             )
         return answers, silent
 
-    def _note(self, outcomes: Iterable[Outcomes]) -> None:
+    def _note(self, outcomes: Iterable[PromptOutcomes]) -> None:
         """Tell of every cause once, and find the one that every prompt ends in."""
-        total = Outcomes()
+        total = PromptOutcomes()
         for one in outcomes:
             total.add(one)
         self._lost_prompts += total.lost.total()

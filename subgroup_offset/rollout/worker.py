@@ -23,14 +23,14 @@ from subgroup_offset.config import SubgroupConfig
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import number
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
-from subgroup_offset.rollout.guard import Outcomes
+from subgroup_offset.rollout.guard import PromptOutcomes
 from subgroup_offset.rollout.labelling import verdict, withdraw_rows, write_labels
 from subgroup_offset.rollout.prompt_tokens import Chat, Media
 from subgroup_offset.rollout.routing import route_client, routed
 from subgroup_offset.rollout.watched import WatchedWorker
 from subgroup_offset.strategy import load_templates
 from subgroup_offset.strategy.record import stage_record
-from subgroup_offset.strategy.stage import Candidate, Plan, StrategyStage
+from subgroup_offset.strategy.stage import Candidate, SlotPlan, StrategyStage
 from subgroup_offset.strategy.stats import StageStats
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class _PromptState:
     step: int
     #: (n,) the slot of each session; None for single-stage rollouts, as the plan is.
     slots: list[int] | None
-    plan: asyncio.Task[Plan] | None
+    plan: asyncio.Task[SlotPlan] | None
     sessions: int
     ended: int = 0
     #: Session -> what it did, for those that finished, and how many output rows it has.
@@ -65,7 +65,7 @@ class Drained:
     """What a worker has gathered since it was last asked."""
 
     stats: StageStats = field(default_factory=StageStats)
-    outcomes: Outcomes = field(default_factory=Outcomes)
+    outcomes: PromptOutcomes = field(default_factory=PromptOutcomes)
     records: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_RECORDS))
     #: Records that were there for so long that newer ones took their place.
     dropped_records: int = 0
@@ -105,9 +105,9 @@ class StrategyAgentLoopWorker(WatchedWorker):
         drained, self._drained = self._drained, Drained()
         return drained
 
-    async def outcomes(self) -> Outcomes:
+    async def outcomes(self) -> PromptOutcomes:
         """How prompts ended since the last call of this method or of :meth:`drain`."""
-        outcomes, self._drained.outcomes = self._drained.outcomes, Outcomes()
+        outcomes, self._drained.outcomes = self._drained.outcomes, PromptOutcomes()
         return outcomes
 
     async def _run_prompt(self, prompt: dict, sampling_params: dict, trajectory: dict, trace: bool = False) -> None:
@@ -134,7 +134,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
                 plan = asyncio.create_task(stage)
         return _PromptState(dict(prompt), trajectory["step"], slots, plan, sessions)
 
-    async def _plan(self, messages: list[dict[str, Any]], step: int, index: object, slots: int) -> Plan:
+    async def _plan(self, messages: list[dict[str, Any]], step: int, index: object, slots: int) -> SlotPlan:
         return await self._stage.run(messages, step, index, slots, await self._chat.media(messages))
 
     async def _run_agent_loop(
@@ -243,7 +243,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
                 drained.dropped_records += len(drained.records) == drained.records.maxlen
                 drained.records.append(self._record(state, plan.result()))
 
-    def _record(self, state: _PromptState, plan: Plan) -> dict[str, Any]:
+    def _record(self, state: _PromptState, plan: SlotPlan) -> dict[str, Any]:
         return stage_record(
             plan,
             state.prompt["raw_prompt"],

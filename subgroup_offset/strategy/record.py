@@ -13,18 +13,18 @@ from typing import Any
 
 from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
 from subgroup_offset.strategy.prompts import problem_text
-from subgroup_offset.strategy.stage import CandidateRecord, Plan
+from subgroup_offset.strategy.stage import CandidateRecord, SlotPlan
 from subgroup_offset.strategy.subgroups import PromptRecord, SlotRecord
 
 KIND = "record of the strategy stage"
 #: A finished rollout as far as a record needs it: its slot, its reward, the verifier's verdict.
-Outcome = tuple[int, float | None, bool | None]
+SessionOutcome = tuple[int, float | None, bool | None]
 
 
 def stage_record(
-    plan: Plan,
+    plan: SlotPlan,
     messages: Sequence[Mapping[str, Any]],
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[SessionOutcome],
     prompt: Mapping[str, Any],
     status: str,
 ) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def stage_record(
         prompt: what identifies it: ``step``, ``uid``, ``index``.
         status: ``finished``, or ``failed`` where any rollout failed.
     """
-    by_slot: list[list[Outcome]] = [[] for _ in plan.previews]
+    by_slot: list[list[SessionOutcome]] = [[] for _ in plan.previews]
     for outcome in outcomes:
         by_slot[outcome[0]].append(outcome)
     return {
@@ -68,7 +68,7 @@ def stage_record(
     }
 
 
-def _successes(rows: Sequence[Outcome]) -> int | None:
+def _successes(rows: Sequence[SessionOutcome]) -> int | None:
     """How many succeeded; None where the verdict comes later, in the trainer."""
     verdicts = [success for _, _, success in rows]
     return None if None in verdicts else sum(verdicts)

@@ -66,7 +66,7 @@ class CandidateRecord:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SlotPlan:
     """The slots of a prompt, K unless fewer were asked for."""
 
     #: (K,) each slot's preview, None for an empty slot. In paired sampling slots 2i and 2i + 1 belong to one pair.
@@ -112,7 +112,7 @@ class StrategyStage:
 
     async def run(
         self, messages: Sequence[Message], step: int, index: object, slots: int | None = None, media: Any = None
-    ) -> Plan:
+    ) -> SlotPlan:
         """Plan the slots of one prompt.
 
         Args:
@@ -137,7 +137,7 @@ class StrategyStage:
         previews, chats = await self._lay_out(list(messages), media, kept, stats)
         records = self._records(sampled, extracted, echoes, pool, chosen, previews)
         stats.seconds_sum = stats.seconds_max = time.perf_counter() - started
-        return Plan(previews, chats, stats, self._subgroups(previews), records)
+        return SlotPlan(previews, chats, stats, self._subgroups(previews), records)
 
     async def _sample(self, messages: Sequence[Message], media: Any, stats: StageStats) -> list[Candidate | None]:
         """One candidate for each call, None for a failed request; no calls if the prompt leaves no room."""

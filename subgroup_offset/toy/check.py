@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from subgroup_offset.strategy import extract_pair, extract_preview
 
 from .previews import preview
-from .problems import Problem, all_pairs, sample_problem
+from .problems import ToyProblem, all_pairs, sample_problem
 from .prompts import execution_prompt, messages, paired_prompt, strategy_prompt
 from .strategies import STRATEGIES
 
@@ -66,7 +66,7 @@ def sample(
     return answers
 
 
-def is_right(problem: Problem, answer: str) -> bool:
+def is_right(problem: ToyProblem, answer: str) -> bool:
     """Whether the answer's last Answer line holds the right result."""
     found = re.findall(r"Answer: ([^\n]+)", answer)
     return bool(found) and found[-1] == str(problem.answer)

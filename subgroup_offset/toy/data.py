@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .problems import WORDINGS, Pair, Problem, split_pairs
+from .problems import WORDINGS, Pair, ToyProblem, split_pairs
 from .prompts import messages
 
 DATA_SOURCE = "math_dapo"  # Selects the reward function in verl.
@@ -15,7 +15,7 @@ TRAIN_SIZE = 1024
 VAL_SIZE = 64
 
 
-def _row(problem: Problem, split: str, index: int) -> dict:
+def _row(problem: ToyProblem, split: str, index: int) -> dict:
     return {
         "data_source": DATA_SOURCE,
         "prompt": messages(problem.text),
@@ -33,10 +33,10 @@ def _row(problem: Problem, split: str, index: int) -> dict:
     }
 
 
-def _questions(rng: random.Random, pairs: list[Pair], size: int) -> list[Problem]:
+def _questions(rng: random.Random, pairs: list[Pair], size: int) -> list[ToyProblem]:
     """`size` questions; all questions over `pairs` come once before any comes again."""
-    every = [Problem(a, b, wording) for (a, b), wording in product(pairs, range(len(WORDINGS)))]
-    chosen: list[Problem] = []
+    every = [ToyProblem(a, b, wording) for (a, b), wording in product(pairs, range(len(WORDINGS)))]
+    chosen: list[ToyProblem] = []
     while len(chosen) < size:
         chosen += rng.sample(every, len(every))
     return chosen[:size]

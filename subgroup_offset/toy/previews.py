@@ -2,7 +2,7 @@
 
 import random
 
-from .problems import Problem
+from .problems import ToyProblem
 from .responses import solve
 from .strategies import CONDITIONS_HEADER, IDEA_HEADER, PAIR_MARKER, STRATEGIES, Bullet, Strategy
 
@@ -20,7 +20,7 @@ def preview(rng: random.Random, strategy: Strategy) -> str:
     return f"{conditions}\n{_section(rng, IDEA_HEADER, strategy.idea)}"
 
 
-def malformed_preview(rng: random.Random, strategy: Strategy, problem: Problem) -> str:
+def malformed_preview(rng: random.Random, strategy: Strategy, problem: ToyProblem) -> str:
     """What models write instead of a sketch: drift into solving, a missing section, chatter, a second block.
 
     Drift after the sketch, chatter before it and a second block leave a sketch to be recovered; drift in place of
@@ -39,7 +39,7 @@ def malformed_preview(rng: random.Random, strategy: Strategy, problem: Problem) 
     return rng.choice(kinds)
 
 
-def strategy_response(rng: random.Random, problem: Problem) -> str:
+def strategy_response(rng: random.Random, problem: ToyProblem) -> str:
     """The warm start's answer to a strategy prompt: each strategy equally likely, a few previews malformed."""
     strategy = rng.choice(STRATEGIES)
     if rng.random() < MALFORMED_SHARE:

@@ -14,7 +14,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Problem:
+class ToyProblem:
     """One question: the factors and the index of its wording in WORDINGS."""
 
     a: int
@@ -53,10 +53,10 @@ def result_odds(a: int, b: int, success: float) -> dict[int, float]:
     return odds
 
 
-def sample_problem(rng: random.Random, pairs: list[Pair]) -> Problem:
+def sample_problem(rng: random.Random, pairs: list[Pair]) -> ToyProblem:
     """A uniformly drawn pair in a uniformly drawn wording."""
     a, b = rng.choice(pairs)
-    return Problem(a, b, rng.randrange(len(WORDINGS)))
+    return ToyProblem(a, b, rng.randrange(len(WORDINGS)))
 
 
 def split_pairs() -> tuple[list[Pair], list[Pair]]:

@@ -3,7 +3,7 @@
 import random
 from typing import NamedTuple
 
-from .problems import Problem, result_odds
+from .problems import ToyProblem, result_odds
 from .strategies import STRATEGIES, Strategy, sample_plain_strategy
 
 FOLLOW_SHARE = 0.95  # The rest names another strategy than the preview's: the narrow escape.
@@ -17,7 +17,7 @@ class Response(NamedTuple):
     odds: dict[str, float]
 
 
-def solve(rng: random.Random, problem: Problem, strategy: Strategy) -> Response:
+def solve(rng: random.Random, problem: ToyProblem, strategy: Strategy) -> Response:
     """A response by `strategy`, for instance `Method: recall\\n7 x 8 = 56\\nAnswer: 56`.
 
     Success belongs to the strategy that is named, whatever the prompt was: that is why what RL teaches on
@@ -29,12 +29,12 @@ def solve(rng: random.Random, problem: Problem, strategy: Strategy) -> Response:
     return Response(f"{head}{result}\nAnswer: {result}", len(head), odds)
 
 
-def plain_response(rng: random.Random, problem: Problem) -> Response:
+def plain_response(rng: random.Random, problem: ToyProblem) -> Response:
     """A response to the plain prompt, by a strategy drawn with the plain shares."""
     return solve(rng, problem, sample_plain_strategy(rng))
 
 
-def execution_response(rng: random.Random, problem: Problem, strategy: Strategy) -> Response:
+def execution_response(rng: random.Random, problem: ToyProblem, strategy: Strategy) -> Response:
     """A response to an execution prompt that carries a preview of `strategy`."""
     if rng.random() >= FOLLOW_SHARE:
         strategy = rng.choice([other for other in STRATEGIES if other is not strategy])

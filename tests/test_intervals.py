@@ -120,20 +120,3 @@ def test_one_replica_is_enough_over_problems():
 def test_percentiles():
     low, high = percentile_interval(np.stack([np.arange(1001.0), -np.arange(1001.0)], axis=1), 0.9)
     assert low.tolist() == pytest.approx([50, -950]) and high.tolist() == pytest.approx([950, -50])
-
-
-@pytest.mark.parametrize("bad", [{"n_boot": 99}, {"n_boot": 200.0}, {"level": 1.0}, {"level": 95}, {"seed": -1}])
-def test_settings_that_cannot_be_used(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        BootstrapSettings(**bad)
-
-
-def test_shapes_that_cannot_be_used():
-    with pytest.raises(ValueError, match="over='replicas'"):
-        bootstrap_means([of(np.ones((2, 2)))], "replicas", BootstrapSettings())
-    with pytest.raises(ValueError, match="differ in problems"):
-        bootstrap_means([of(np.ones((2, 2))), of(np.ones((3, 2)))], "problems", BootstrapSettings())
-    with pytest.raises(ValueError, match="from 1 to R replicas"):
-        of(np.ones((2, 2)), [2, 0])
-    with pytest.raises(ValueError, match="not"):
-        ReplicaValues(np.ones((2, 2)), np.ones(2))

@@ -22,7 +22,6 @@ def test_exact_test_is_the_enumeration_of_all_signs(differences, data):
     flips = [abs(np.dot(signs, terms)) >= seen for signs in itertools.product((1, -1), repeat=len(terms))]
     found = sign_flip_test(differences, weights)
     assert found.exact and found.p == np.mean(flips)
-    assert found.arrangements == 2 ** np.count_nonzero(differences)
 
 
 @given(st.lists(st.integers(-999, 999).map(lambda i: i / 999), min_size=1, max_size=9), st.randoms())
@@ -51,7 +50,7 @@ def test_drawn_signs_agree_with_all_signs(weighted):
     weights = rng.choice([1 / 10, 1 / 4], 14) if weighted else None
     exact = sign_flip_test(differences, weights)
     drawn = sign_flip_test(differences, weights, exact_up_to=0, seed=1)
-    assert exact.exact and not drawn.exact and drawn.arrangements == 100_000
+    assert exact.exact and not drawn.exact
     assert drawn.p == pytest.approx(exact.p, abs=0.006)
     assert drawn == sign_flip_test(differences, weights, exact_up_to=0, seed=1)
 
@@ -84,21 +83,6 @@ def test_sign_test():
 @given(EIGHTHS)
 def test_sign_test_is_the_flip_test_of_signs(differences):
     assert sign_test(differences).p == pytest.approx(sign_flip_test(np.sign(differences)).p, abs=1e-12)
-
-
-@pytest.mark.parametrize("bad", [[np.nan], [np.inf]])
-def test_differences_that_are_no_numbers(bad):
-    with pytest.raises(ValueError, match="finite"):
-        sign_flip_test(bad)
-
-
-def test_weights_and_draws_that_cannot_be_used():
-    with pytest.raises(ValueError, match="weight"):
-        sign_flip_test([0.1, 0.2], [1.0])
-    with pytest.raises(ValueError, match="weight"):
-        sign_flip_test([0.1, 0.2], [1.0, 0.0])
-    with pytest.raises(ValueError, match="draws=0"):
-        sign_flip_test([0.1], draws=0)
 
 
 def test_runs_that_cannot_be_paired():

@@ -50,21 +50,10 @@ def test_one_right_of_many():
     np.testing.assert_allclose(pass_at_k([512], [1], ks)[0], np.array(ks) / 512, atol=1e-13, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("n", "c", "k", "message"),
-    [
-        ([20, 8], [1, 1], [9], "k=9 is more than the n=8 samples of problem 1"),
-        ([8], [1], [0], "k=0"),
-        ([8, 8], [1, 9], [1], "problem 1 has c=9 right of n=8"),
-        ([8], [-1], [1], "problem 0 has c=-1"),
-        ([8], [0.5], [1], "c=.*float64"),
-        ([8, 8], [1], [1], "n has 2 problems and c has 1"),
-        ([[8]], [1], [1], "n has 2 dimensions"),
-    ],
-)
-def test_what_cannot_be_estimated(n, c, k, message):
-    with pytest.raises(ValueError, match=message):
-        pass_at_k(n, c, k)
+@pytest.mark.parametrize("k", [0, 9])
+def test_what_cannot_be_estimated(k):
+    with pytest.raises(ValueError, match=rf"k=\[1, {k}\]: .* 1 to 8"):
+        pass_at_k([20, 8], [1, 1], [1, k])
 
 
 def test_a_replica():

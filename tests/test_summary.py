@@ -6,13 +6,12 @@ import pytest
 from graded import by_hand, simulated
 
 from subgroup_offset.evaluation.intervals import BootstrapSettings
-from subgroup_offset.evaluation.paired import sign_flip_test
+from subgroup_offset.evaluation.paired import run_values, sign_flip_test
 from subgroup_offset.evaluation.samples import ExpectedSamples, SamplesError, complete_replicas
 from subgroup_offset.evaluation.summary import (
     comparison_table,
     overall,
     pass_at_k_table,
-    problem_table,
     summary_table,
 )
 
@@ -93,7 +92,7 @@ def test_order_of_rows_does_not_matter(runs):
     first, _ = runs
     shuffled = [run.sample(frac=1, random_state=3) for run in runs]
     settings = BootstrapSettings(n_boot=200)
-    for build in (problem_table, pass_at_k_table, lambda run: summary_table(run, settings)):
+    for build in (pass_at_k_table, lambda run: summary_table(run, settings)):
         pd.testing.assert_frame_equal(*(build(complete_replicas(frame)) for frame in (first, shuffled[0])))
     pd.testing.assert_frame_equal(
         *(comparison_table(*map(complete_replicas, pair), settings=settings, draws=500) for pair in (runs, shuffled))
@@ -154,12 +153,12 @@ def test_curve(runs):
         # The same quantity with less noise: inside the interval of the average over replicas.
         summary = of(table, name, "pass@4")
         assert summary["samples_low"] < of(curve, name, 4)["value"] < summary["samples_high"]
-    solved = problem_table(run).query("benchmark == 'aime'")["right"] > 0
+    solved = run.stack("aime")[0].sum(axis=1) > 0
     assert of(curve, "aime", 20)["value"] == pytest.approx(solved.mean())
     assert of(curve, "overall", 20)["problems"] == 28
 
 
-def test_curve_of_given_k_and_of_unequal_samples():
+def test_curve_of_unequal_samples():
     run = complete_replicas(by_hand({"aime": {"1": ["10", "00", "11"], "2": ["0?"]}, "hmmt": {"1": ["01"] * 4}}))
     curve = pass_at_k_table(run)
     assert curve.query("benchmark == 'aime'")["k"].tolist() == [1, 2]
@@ -167,23 +166,6 @@ def test_curve_of_given_k_and_of_unequal_samples():
     assert curve.query("benchmark == 'hmmt'")["samples_min"].tolist() == [8] * 4
     row = of(curve, "aime", 2)
     assert row["value"] == pytest.approx((1 - 3 / 15) / 2) and row["ungraded_right"] == pytest.approx((0.8 + 1) / 2)
-    assert pass_at_k_table(run, [2, 1, 2])["k"].tolist() == [1, 2] * 3
-    with pytest.raises(ValueError, match="benchmark 'aime': k=3 is more than the n=2 samples of problem 1"):
-        pass_at_k_table(run, [3])
-
-
-def test_problem_table():
-    table = problem_table(complete_replicas(by_hand(HAND)))
-    assert table.to_dict("list") == {
-        "benchmark": ["aime", "aime", "hmmt"],
-        "problem": ["1", "2", "1"],
-        "replicas": [2, 2, 2],
-        "samples": [8, 8, 8],
-        "right": [4, 1, 0],
-        "ungraded": [0, 0, 1],
-        "pass@1": [1 / 2, 1 / 8, 0],
-        "pass@4": [1, 1 / 2, 0],
-    }
 
 
 def test_comparison(runs):
@@ -193,11 +175,9 @@ def test_comparison(runs):
     np.testing.assert_allclose(table["first"], tables[0]["value"])
     np.testing.assert_allclose(table["second"], tables[1]["value"])
     np.testing.assert_allclose(table["difference"], table["second"] - table["first"])
-    rows = [problem_table(run) for run in (first, second)]
-    difference = rows[1]["pass@4"] - rows[0]["pass@4"]
-    aime = (rows[0]["benchmark"] == "aime").to_numpy()
+    means = [run_values(run, "hmmt").problem_means[:, 1] for run in (first, second)]
     row = of(table, "hmmt", "pass@4")
-    assert row["permutation_exact"] and row["permutation_p"] == sign_flip_test(difference[~aime]).p
+    assert row["permutation_exact"] and row["permutation_p"] == sign_flip_test(means[1] - means[0]).p
     row = of(table, "overall", "pass@1")
     assert not row["permutation_exact"] and row["permutation_p"] < 0.01 and row["sign_p"] < 0.01
     assert row["ahead"] + row["behind"] + row["level"] == row["problems"] == 28

@@ -44,14 +44,6 @@ class BootstrapSettings:
     level: float = 0.95
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if type(self.n_boot) is not int or self.n_boot < 100:
-            raise ValueError(f"n_boot={self.n_boot!r}: percentiles need 100 draws or more (2000 is the default).")
-        if not 0 < self.level < 1:
-            raise ValueError(f"level={self.level!r} is outside (0, 1): 0.95 gives 95% intervals.")
-        if type(self.seed) is not int or self.seed < 0:
-            raise ValueError(f"seed={self.seed!r}: give a whole number of 0 or above.")
-
 
 @dataclass(frozen=True)
 class ReplicaValues:
@@ -59,12 +51,6 @@ class ReplicaValues:
 
     values: np.ndarray
     sizes: np.ndarray
-
-    def __post_init__(self) -> None:
-        if self.values.ndim != 3 or self.sizes.shape != self.values.shape[:1]:
-            raise ValueError(f"values {self.values.shape} and sizes {self.sizes.shape} are not (P, R, M) and (P,).")
-        if ((self.sizes < 1) | (self.sizes > self.values.shape[1])).any():
-            raise ValueError("every problem needs from 1 to R replicas: leave problems without one out.")
 
     @property
     def problem_means(self) -> np.ndarray:
@@ -89,11 +75,7 @@ def bootstrap_means(
         (len(runs), n_boot, M). All NaN where the data cannot say: ``problems`` with one problem, and ``samples`` where
         some problem has one replica.
     """
-    if over not in OVER:
-        raise ValueError(f"over={over!r} is unknown: use one of {', '.join(OVER)}.")
     count, metrics = len(runs[0].sizes), runs[0].values.shape[2]
-    if any(run.values.shape[::2] != (count, metrics) for run in runs):
-        raise ValueError("the runs differ in problems or metrics: pair them first.")
     draws = np.full((len(runs), settings.n_boot, metrics), np.nan)
     if count < 2 if over == "problems" else not count or min(run.sizes.min() for run in runs) < 2:
         return draws

@@ -20,8 +20,6 @@ Three quantities go by similar names, for a problem with n samples of which c ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 
@@ -45,47 +43,24 @@ def replica_pass(right: np.ndarray, samples: int) -> np.ndarray:
     return both[..., : len(replica_metrics(samples))]
 
 
-def pass_at_k(
-    n: Sequence[int] | np.ndarray, c: Sequence[int] | np.ndarray, k: Sequence[int] | np.ndarray
-) -> np.ndarray:
+def pass_at_k(n: np.ndarray, c: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The unbiased pass@k of each problem, for several k at once.
 
     Args:
         n: (P,) samples of each problem.
-        c: (P,) right ones among them.
-        k: (K,) numbers of samples to draw, each from 1 to the smallest n.
+        c: (P,) right ones among them, from 0 to n.
+        k: (K,) numbers of samples to draw.
 
     Returns:
         (P, K) in [0, 1], never falling in k: exactly 0 where c is 0 and exactly 1 where fewer than k are wrong.
 
     Raises:
-        ValueError: for c outside [0, n], k below 1 or above some n, or values that are no whole numbers.
+        ValueError: for k below 1 or above some n.
     """
-    n, c, k = (_whole(name, values) for name, values in (("n", n), ("c", c), ("k", k)))
-    if n.shape != c.shape:
-        raise ValueError(f"n has {n.size} problems and c has {c.size}: give one of each per problem.")
-    if ((c < 0) | (c > n)).any():
-        i = int(((c < 0) | (c > n)).argmax())
-        raise ValueError(f"problem {i} has c={c[i]} right of n={n[i]} samples: c must be from 0 to n.")
-    if not k.size or not n.size:
-        return np.zeros((n.size, k.size))
-    if k.min() < 1:
-        raise ValueError(f"k={k.min()}: pass@k needs k of 1 or more.")
-    if k.max() > n.min():
-        raise ValueError(
-            f"k={k.max()} is more than the n={n.min()} samples of problem {int(n.argmin())}: pass@k draws k of the n "
-            f"without replacement. Set k to at most {n.min()}, or take more samples."
-        )
+    n, c, k = (np.asarray(values, dtype=np.int64) for values in (n, c, k))
+    if k.min() < 1 or k.max() > n.min():
+        raise ValueError(f"k={k.tolist()}: pass@k draws k of n without replacement, here 1 to {n.min()}.")
     # Factor j is the chance that draw j is wrong after j wrong ones. Binomials of 512 overflow; this product does not.
     j = np.arange(k.max())
     wrong = np.clip(n[:, None] - c[:, None] - j, 0, None) / (n[:, None] - j)
     return 1.0 - np.cumprod(wrong, axis=1)[:, k - 1]
-
-
-def _whole(name: str, values: Sequence[int] | np.ndarray) -> np.ndarray:
-    array = np.atleast_1d(np.asarray(values))
-    if array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} dimensions: give a flat sequence of whole numbers.")
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{name}={array[:3].tolist()}... is of {array.dtype}: give whole numbers.")
-    return array.astype(np.int64)

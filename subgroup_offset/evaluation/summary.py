@@ -1,4 +1,4 @@
-"""Tables of an evaluation: per benchmark and overall, the pass@k curve, single problems, and two runs compared.
+"""Tables of an evaluation: per benchmark and overall, the pass@k curve, and two runs compared.
 
 All numbers are fractions in [0, 1]; the paper prints percent. A problem's value is the mean over its complete replicas,
 a benchmark's the mean over its problems, and `overall` the unweighted mean over benchmarks, as in the paper: averages
@@ -68,51 +68,32 @@ def summary_table(run: Replicas, settings: BootstrapSettings | None = None) -> p
     return _table(run.benchmarks, run.samples, columns, draws, settings.level).join(counts, on="benchmark")
 
 
-def pass_at_k_table(run: Replicas, ks: Sequence[int] | None = None) -> pd.DataFrame:
+def pass_at_k_table(run: Replicas) -> pd.DataFrame:
     """The unbiased pass@k curve over all samples of each problem's complete replicas.
 
     Its k=1 is pass@1 of `summary_table`. Its k=S estimates the same as the summary's pass@S with less noise, and the
     two differ by that noise (see `passk`).
 
-    Args:
-        run: of `complete_replicas`.
-        ks: numbers of samples; None: 1, 2, 4, ... and the number of samples of the problem that has the fewest, in each
-            benchmark.
-
     Returns:
-        One row per benchmark and k: `benchmark`, `k`, `value` (samples without a verdict are wrong), `ungraded_right`,
-        `problems`, `samples_min` (samples of the problem with the fewest). `overall` has the k that all benchmarks
-        have, and no row where a benchmark has no complete replica.
-
-    Raises:
-        ValueError: for a k that is more than the samples of a problem; the benchmark is named.
+        One row per benchmark and k, which is 1, 2, 4, ... and the number of samples of the problem that has the fewest:
+        `benchmark`, `k`, `value` (samples without a verdict are wrong), `ungraded_right`, `problems`, `samples_min`
+        (samples of the problem with the fewest). `overall` has the k that all benchmarks have, and no row where a
+        benchmark has no complete replica.
     """
+    by_problem = run.table.groupby(level=[0, 1])
+    problems = by_problem.sum().assign(samples=by_problem.size() * run.samples)
     tables = []
-    for name, rows in problem_table(run).groupby("benchmark", sort=True):
+    for name, rows in problems.groupby(level=0):
         n = rows["samples"].to_numpy()
-        chosen = np.unique([*(1 << i for i in range(int(n.min()).bit_length())), n.min()] if ks is None else ks)
-        try:
-            wrong, right = (pass_at_k(n, rows["right"] + more, chosen) for more in (0, rows["ungraded"]))
-        except ValueError as error:
-            raise ValueError(f"benchmark {name!r}: {error}") from None
-        curve = {"k": chosen, "value": wrong.mean(axis=0), "ungraded_right": right.mean(axis=0)}
-        tables.append(pd.DataFrame({"benchmark": name, **curve, "problems": len(n), "samples_min": n.min()}))
+        ks = np.unique([*(1 << i for i in range(int(n.min()).bit_length())), n.min()])
+        wrong, right = (pass_at_k(n, rows["right"] + more, ks).mean(axis=0) for more in (0, rows["ungraded"]))
+        curve = {"benchmark": name, "k": ks, "value": wrong, "ungraded_right": right}
+        tables.append(pd.DataFrame(curve | {"problems": len(n), "samples_min": n.min()}))
     table = pd.concat(tables, ignore_index=True)
     by_k = table.groupby("k")
     columns = {"value": "mean", "ungraded_right": "mean", "problems": "sum", "samples_min": "min"}
     mean = by_k.agg(columns)[by_k.size() == len(run.benchmarks)].reset_index().assign(benchmark=OVERALL)
     return pd.concat([table, mean], ignore_index=True)
-
-
-def problem_table(run: Replicas) -> pd.DataFrame:
-    """One row per problem with a complete replica: `benchmark`, `problem`, `replicas`, `samples`, `right`, `ungraded`,
-    and the mean of each metric over the replicas (samples without a verdict are wrong)."""
-    grouped = run.table.groupby(level=[0, 1], sort=True)
-    table = pd.DataFrame({"replicas": grouped.size(), "samples": grouped.size() * run.samples})
-    table[["right", "ungraded"]] = grouped[["right", "ungraded"]].sum()
-    means = [run_values(run, name).problem_means for name in run.benchmarks]
-    table[list(replica_metrics(run.samples))] = np.concatenate([m for m in means if len(m)])
-    return table.reset_index()
 
 
 def comparison_table(

@@ -65,6 +65,7 @@ def test_no_two_starts_share_a_seed(model):
         ("actor_rollout_ref.rollout.load_format=dummy", "load_format=dummy: leave it out"),
         ("actor_rollout_ref.rollout.response_length=10", "response_length=10: use --max-response-length"),
         ("actor_rollout_ref.rollout.full_determinism=True", "full_determinism=True: leave it out"),
+        ("actor_rollout_ref.rollout.tensor_model_parallel_size=16", "=16 x .* GPUs, has no room on trainer.nnodes=1 x"),
         ("trainer.nodes=2", "The overrides cannot be used: .*trainer.nodes"),
         ("trainer.nnodes=[", "The overrides cannot be used"),
     ],

@@ -25,11 +25,9 @@ from subgroup_offset.evaluation.settings import EvaluationRecord
 
 @dataclass(frozen=True)
 class Grading:
-    """How samples are graded, and where that is shown."""
+    """How samples are graded: by so many processes, in so many seconds a comparison; and where that is shown."""
 
-    #: Processes.
     workers: int = 2
-    #: Seconds a comparison may take.
     time_limit: float = 10.0
     console: Console = field(default_factory=Console)
 
@@ -55,16 +53,7 @@ def evaluate_checkpoint(
     overrides: Sequence[str] = (),
     grading: Grading | None = None,
 ) -> EvaluationOutcome:
-    """Sample, grade and count.
-
-    Args:
-        checkpoint, step: see :func:`~subgroup_offset.evaluation.checkpoint.find_checkpoint`.
-        output: directory of everything; None: ``evaluation`` in the run that the checkpoint was looked up in.
-        benchmarks, data_dir: see :func:`~subgroup_offset.evaluation.problems.read_problems`.
-        replicas: of each problem.
-        sampling: how responses are sampled, and how many of each replica.
-        overrides: the user's, for the run that samples.
-        grading: see there.
+    """Sample, grade and count, with what the command's options of these names say.
 
     Raises:
         ValueError: with a message for the user.
@@ -106,10 +95,9 @@ def evaluate_generations(
     """
     if output is None:
         raise EvaluationError("Give --output DIR: where the graded samples and the results go.")
-    files = sorted(generations.glob("*.jsonl")) if generations.is_dir() else [generations]
-    absent = next((file for file in files if not file.is_file()), None)
-    if absent or not files:
-        raise EvaluationError(f"{absent or generations / '*.jsonl'} is not there: give a JSONL file of generations.")
+    files = [generations] if generations.is_file() else sorted(generations.glob("*.jsonl"))
+    if not files:
+        raise EvaluationError(f"{generations} is not there, or holds no *.jsonl: give a JSONL file of generations.")
     stats = {str(file.resolve()): [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
     directory = output.resolve()
     with _locked(directory):

@@ -84,12 +84,15 @@ def generate(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record.starts.append({"time": now, "missing": len(missing), "overrides": list(overrides)})
     record.save(directory)
+    failed = None
     try:
         _run(directory / "run", arguments, plan.total - len(missing), plan.total, console, resume=start > 0)
-    except RunFailed as failed:
-        there = plan.total - len(remaining())
+    except RunFailed as error:
+        failed = error
+    if left := len(remaining()):
         raise EvaluationError(
-            f"{failed}\n{there} of {plan.total} samples are there; the same command goes on."
+            f"{failed or 'The run has ended too early.'}\n"
+            f"{plan.total - left} of {plan.total} samples are there; the same command goes on."
         ) from failed
 
 

@@ -94,15 +94,13 @@ def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any
 
 
 def _key(row: Mapping[str, Any], where: str) -> SampleKey:
-    absent = [column for column in COLUMNS if column not in row]
-    if absent:
+    if absent := [column for column in COLUMNS if column not in row]:
         have = ", ".join(row) or "none"
         raise EvaluationError(f"{where}: no {absent[0]!r}: each line needs {', '.join(COLUMNS)} (it has {have}).")
     for column in ("benchmark", "problem", "response", "reference"):
         if not isinstance(row[column], str):
             raise EvaluationError(f"{where}: {column}={row[column]!r} is no text.")
     for column in ("replica", "sample"):
-        value = row[column]
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise EvaluationError(f"{where}: {column}={value!r} is no number: count from 0.")
+        if type(row[column]) is not int or row[column] < 0:
+            raise EvaluationError(f"{where}: {column}={row[column]!r} is no number: count from 0.")
     return SampleKey(*(row[column] for column in SampleKey._fields))

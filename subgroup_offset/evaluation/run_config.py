@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,15 @@ def compose_run(
     ]
     if lines:
         raise EvaluationError(f"Overrides change what an evaluation sets:{''.join(lines)}")
+    rollout, trainer = config.actor_rollout_ref.rollout, config.trainer
+    names = [f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "data")]
+    sizes = {name: rollout[name] for name in names}
+    if math.prod(sizes.values()) > trainer.nnodes * trainer.n_gpus_per_node:
+        product = " x ".join(f"{_ROLLOUT}.{name}={size}" for name, size in sizes.items())
+        raise EvaluationError(
+            f"An engine, which takes {product} GPUs, has no room on trainer.nnodes={trainer.nnodes} x "
+            f"trainer.n_gpus_per_node={trainer.n_gpus_per_node}: correct one of them."
+        )
     return config, arguments
 
 

@@ -24,7 +24,7 @@ from verl.workers.rollout.llm_server import LLMServerManager
 
 from subgroup_offset.evaluation.generations import SampleWriter
 from subgroup_offset.evaluation.plan import BenchmarkProblem, SampleKey, read_requests
-from subgroup_offset.rollout.guard import FailureGuard, PromptOutcomes, RunStopped
+from subgroup_offset.rollout.guard import Cause, FailureGuard, PromptOutcomes, RunStopped
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ async def sample_all(config: DictConfig) -> None:
                 await asyncio.to_thread(writer.sync)
                 outcome.kept = 1
             except Exception as error:
-                logger.warning("%s failed", tuple(key), exc_info=True)
+                logger.warning("%s failed: %s", tuple(key), error, exc_info=Cause.of(error) not in all_of_them.said)
                 outcome.lose(error)
             all_of_them.add(outcome)
             progress.log({}, all_of_them.kept)
@@ -119,11 +119,9 @@ async def sample_all(config: DictConfig) -> None:
 
     # What the engines take at once; more would only wait in front of them.
     at_once = len(servers.get_replicas()) * config.actor_rollout_ref.rollout.max_num_seqs
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(keep_busy())
+    await asyncio.gather(*(keep_busy() for _ in range(at_once)))
     if lost := all_of_them.lost.total():
-        raise RunStopped(f"{lost} requests failed: " + "; ".join(all_of_them.said.values()))
+        raise RunStopped(f"{lost} requests failed: {'; '.join(all_of_them.said.values())}")
 
 
 @hydra.main(config_path="pkg://verl.trainer.config", config_name="ppo_trainer", version_base=None)

@@ -4,7 +4,7 @@ verl's workers run prompts as background tasks and the trainer waits until enoug
 worker that died never end, and the trainer would wait for ever. Ray starts such a worker again; what is left to do is
 to give its lost prompts the status ``failure``.
 
-Training and validation, this package's rollouts and its evaluations all go through these two classes.
+Training and validation both go through these two classes; evaluations have no worker of their own.
 """
 
 from __future__ import annotations

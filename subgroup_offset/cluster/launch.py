@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from subgroup_offset.cluster.processes import hear_interrupts
+from subgroup_offset.files import write_text
 
 MAIN_PPO = ("-m", "verl.trainer.main_ppo")
 _POLL_SECONDS = 0.5
@@ -227,7 +228,4 @@ def _parse_steps(lines: Iterable[bytes]) -> list[LoggedStep]:
 
 
 def _write_steps(path: Path, steps: Iterable[LoggedStep]) -> None:
-    lines = [json.dumps({"step": s.step, "data": s.metrics}) + "\n" for s in steps]
-    whole = path.with_suffix(".tmp")
-    whole.write_text("".join(lines), "utf-8")
-    whole.replace(path)
+    write_text(path, "".join(json.dumps({"step": s.step, "data": s.metrics}) + "\n" for s in steps))

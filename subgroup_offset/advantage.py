@@ -20,13 +20,14 @@ lam > 0 is Alignment, lam < 0 Contrast, lam = 0 GRPO. When it degenerates:
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from subgroup_offset.grouping import Grouping, GroupStatistics, group_statistics, index_groups
 
 EPSILON = 1e-6
 """Added to the standard deviation before dividing, as verl's grpo does."""
@@ -65,24 +66,6 @@ class SubgroupAdvantages:
     constant: Tensor
     group: Tensor
     subgroup: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """Which group and subgroup each of B rows is in, as integers.
-
-    Attributes:
-        subgroup: (B,) int64, in [0, S).
-        parent: (S,) int64, the group of each subgroup, in [0, G).
-        num_groups: G.
-        names: for each of the S subgroups its (prompt id, subgroup id), which seed the shuffle;
-            not needed without one.
-    """
-
-    subgroup: Tensor
-    parent: Tensor
-    num_groups: int
-    names: Sequence[tuple[Hashable, Hashable]] = ()
 
 
 @torch.no_grad()
@@ -128,17 +111,6 @@ def subgroup_advantages(
     )
 
 
-def index_groups(prompt_ids: Sequence[Hashable], subgroup_ids: Sequence[Hashable]) -> Grouping:
-    """Turn ids (B,) into the integers that the sums are taken over, in order of first appearance."""
-    codes: dict[tuple[Hashable, Hashable], int] = {}
-    rows = [codes.setdefault(pair, len(codes)) for pair in zip(prompt_ids, subgroup_ids, strict=True)]
-    groups: dict[Hashable, int] = {}
-    parent = [groups.setdefault(prompt, len(groups)) for prompt, _ in codes]
-    return Grouping(
-        torch.tensor(rows, dtype=torch.int64), torch.tensor(parent, dtype=torch.int64), len(groups), list(codes)
-    )
-
-
 @torch.no_grad()
 def grouped_advantages(
     rewards: Tensor,
@@ -154,90 +126,58 @@ def grouped_advantages(
         raise ValueError(f"std must be one of {', '.join(STD_MODES)}, got {std!r}")
     if not math.isfinite(lam):
         raise ValueError(f"lam must be a finite number, got {lam!r}; 0 is plain GRPO")
-    if valid is not None and valid.shape != rewards.shape:
-        expected = tuple(rewards.shape)
-        raise ValueError(f"valid must have the shape of rewards, {expected}, got {tuple(valid.shape)}")
+    stats = group_statistics(rewards, grouping, valid)
+    return offset_advantages(stats, lam, stats.offsets(shuffle_seed), std)
 
-    device = rewards.device
-    keep = torch.isfinite(rewards)
-    if valid is not None:
-        keep &= valid.to(device=device, dtype=torch.bool)
-    # Rows that do not count are summed into one extra subgroup of one extra group, which nothing reads: no row of a
-    # real group sees them, so even a NaN cannot leak, and results stay the same to the bit.
-    num_groups, num_subgroups = grouping.num_groups, len(grouping.parent)
-    parent = torch.nn.functional.pad(grouping.parent.to(device), (0, 1), value=num_groups)
-    row_subgroup = grouping.subgroup.to(device)
-    subgroup = torch.where(keep, row_subgroup, num_subgroups)
-    group = parent.index_select(0, subgroup)
-    values = torch.where(keep, rewards, 0).double()
 
-    def total(size: int, index: Tensor, source: Tensor) -> Tensor:
-        return torch.zeros(size, dtype=torch.float64, device=device).index_add_(0, index, source)
+def offset_advantages(stats: GroupStatistics, lam: float, offsets: Tensor, std: str) -> SubgroupAdvantages:
+    """Eq. (7) from statistics that are there already; `offsets` (S + 1,), `std` one of STD_MODES."""
+    sigma = stats.sigma(ddof=0 if std == "population" else 1)
+    divisor = torch.ones_like(sigma) if std == "none" else sigma + EPSILON
+    return normal_form(stats, lam, offsets, (1 / divisor).index_select(0, stats.group), sigma=sigma)
 
-    subgroup_count = total(num_subgroups + 1, subgroup, torch.ones_like(values))
-    subgroup_sum = total(num_subgroups + 1, subgroup, values)
-    group_count = total(num_groups + 1, parent, subgroup_count)
-    mean = total(num_groups + 1, parent, subgroup_sum) / group_count.clamp_(min=1)
-    row_mean = mean.index_select(0, group)
-    # Centred before squaring: with 1000.1 added to every reward the squares alone would lose the spread.
-    centred = values - row_mean
-    ddof = 0 if std == "population" else 1
-    variance = total(num_groups + 1, group, centred * centred) / (group_count - ddof).clamp_(min=1)
 
-    lowest = torch.full_like(mean, torch.inf).scatter_reduce_(0, group, values, "amin")
-    highest = torch.full_like(mean, -torch.inf).scatter_reduce_(0, group, values, "amax")
-    varied = lowest < highest  # not in the extra group, where all values are 0
-    sigma = variance.sqrt_().mul_(varied)
-    scale = varied.double() if std == "none" else varied / (sigma + EPSILON)
+@torch.no_grad()
+def normal_form(
+    stats: GroupStatistics,
+    lam: float,
+    offsets: Tensor,
+    scale: Tensor,
+    *,
+    sigma: Tensor,
+    baseline: Tensor | None = None,
+) -> SubgroupAdvantages:
+    """A = s * (r - b - lam * delta): Eq. (7) with any offsets, scale and baseline; constant groups get 0.
 
-    offset = subgroup_sum / subgroup_count.clamp(min=1) - mean.index_select(0, parent)
-    # Without rows a subgroup has no mean, and rounding gives a constant group offsets that are not quite 0.
-    offset = torch.where(varied.index_select(0, parent) & (subgroup_count > 0), offset, 0.0)
-    if shuffle_seed is not None:
-        keys = _shuffle_keys(grouping.names, shuffle_seed).to(device)
-        offset = _rotate(offset, torch.where(subgroup_count > 0, parent, num_groups), keys)
-
-    row_offset, row_scale = offset.index_select(0, subgroup), scale.index_select(0, group)
+    Args:
+        stats: of B rows.
+        lam: the paper's lambda.
+        offsets: (S + 1,) delta of each subgroup.
+        scale: (B,) s; read only where a row counts and its group is not constant.
+        sigma: (G + 1,) standard deviations, to be passed on as `group_std`.
+        baseline: (B,) b without the offset's part, read where the row counts; None is mu_g.
+    """
+    row_varied = stats.varied.index_select(0, stats.group)
+    row_scale = torch.where(row_varied, scale, 0.0)
+    row_mean = stats.mean.index_select(0, stats.group)
+    base = row_mean if baseline is None else torch.where(stats.keep, baseline, 0.0)
+    row_offset = offsets.index_select(0, stats.subgroup)
     shift = lam * row_offset
-    global_advantages, offset_term = centred * row_scale, shift * row_scale
+    global_advantages, offset_term = (stats.values - base) * row_scale, shift * row_scale
+    row_subgroup = stats.grouping.subgroup.to(stats.group.device)
     return SubgroupAdvantages(
         advantages=(global_advantages - offset_term).float(),
         global_advantages=global_advantages.float(),
         offsets=row_offset.float(),
         offset_term=offset_term.float(),
         group_mean=row_mean.float(),
-        group_std=sigma.index_select(0, group).float(),
-        baseline=(row_mean + shift).float(),
-        valid=keep,
-        constant=keep & (row_scale == 0),
-        group=parent.index_select(0, row_subgroup),
+        group_std=sigma.index_select(0, stats.group).float(),
+        baseline=(base + shift).float(),
+        valid=stats.keep,
+        constant=stats.keep & ~row_varied,
+        group=stats.parent.index_select(0, row_subgroup),
         subgroup=row_subgroup,
     )
-
-
-def _rotate(offset: Tensor, ring: Tensor, keys: Tensor) -> Tensor:
-    """Give each subgroup the offset of the next one of its ring, in the order of the keys.
-
-    Args: (S,) offsets, the ring each belongs to (its group, or a spare one for those without rows), sort keys.
-    A step along a ring of two or more never ends where it began, so no subgroup keeps its own offset.
-    """
-    order = torch.argsort(keys, stable=True)
-    order = order[torch.argsort(ring[order], stable=True)]
-    sorted_ring = ring[order]
-    position = torch.arange(len(order), device=order.device)
-    first = torch.searchsorted(sorted_ring, sorted_ring)
-    last = torch.searchsorted(sorted_ring, sorted_ring, right=True) - 1
-    following = torch.where(position == last, first, position + 1)
-    rotated = torch.empty_like(offset)
-    rotated[order] = offset[order[following]]
-    return rotated
-
-
-def _shuffle_keys(names: Sequence[tuple[Hashable, Hashable]], seed: int) -> Tensor:
-    """(S + 1,) sort keys; the last is the spare subgroup's. Python's hash() is salted per process, so not that."""
-    digests = (hashlib.blake2b(repr((seed, *name)).encode(), digest_size=8).digest() for name in names)
-    keys = [int.from_bytes(digest, "big", signed=True) for digest in digests]
-    return torch.tensor([*keys, 0], dtype=torch.int64)
 
 
 def _as_ids(name: str, ids: Sequence[Hashable] | Tensor, rows: int) -> Sequence[Hashable]:

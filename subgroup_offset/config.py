@@ -8,14 +8,26 @@ the estimator's and the rollout's settings live together here. They are read and
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from subgroup_offset.lam import parse_lam
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.nearest import nearest
+from subgroup_offset.settings import (
+    ConfigError,
+    plain,
+    require_bool,
+    require_choice,
+    require_int,
+    require_number,
+    require_text,
+)
 from subgroup_offset.slots import slot_sizes
+
+if TYPE_CHECKING:
+    from subgroup_offset.methods.base import Method
 
 logger = logging.getLogger(__name__)
 
@@ -23,14 +35,12 @@ STD_CHOICES = ("sample", "population", "none")
 SAMPLING_CHOICES = ("independent", "paired")
 SELECTION_CHOICES = ("diverse", "random")
 AFFINITY_CHOICES = ("prompt", "subgroup", "none")
+CONTEXT_CHOICES = ("sampled", "plain")
+SHRINKAGE_CHOICES = ("none", "batch")
 CHECKS_CHOICES = ("error", "warn", "off")
 ESTIMATOR_NAME = "grpo_subgroup"
 
 _warn_once = WarnOnce(logger)
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be used; the message names the key, the value and the fix."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +96,16 @@ class StrategyConfig:
     def __post_init__(self) -> None:
         key = "algorithm.subgroup.strategy"
         for name in ("num_strategies", "num_candidates", "max_tokens"):
-            _require_int(f"{key}.{name}", getattr(self, name), minimum=1)
+            require_int(f"{key}.{name}", getattr(self, name), minimum=1)
         for name in ("rollouts_per_strategy", "max_low_preview_steps"):
             if getattr(self, name) is not None:
-                _require_int(f"{key}.{name}", getattr(self, name), minimum=1)
-        share = _require_number(f"{key}.min_preview_share", self.min_preview_share)
+                require_int(f"{key}.{name}", getattr(self, name), minimum=1)
+        share = require_number(f"{key}.min_preview_share", self.min_preview_share)
         if not 0 <= share <= 1:
             raise ConfigError(
                 f"{key}.min_preview_share={self.min_preview_share!r} is no share: set it within [0, 1]; 0 warns never."
             )
-        _require_choice(f"{key}.sampling", self.sampling, SAMPLING_CHOICES)
+        require_choice(f"{key}.sampling", self.sampling, SAMPLING_CHOICES)
         if self.paired and self.num_strategies % 2:
             raise ConfigError(
                 f"{key}.num_strategies={self.num_strategies} is odd, but {key}.sampling=paired fills two slots with "
@@ -107,19 +117,19 @@ class StrategyConfig:
                 f"{key}.num_candidates={self.num_candidates} is less than {key}.num_strategies={self.num_strategies} "
                 f"asks for ({what}): set num_candidates to at least {self.calls_needed} (the paper draws 8)."
             )
-        _require_choice(f"{key}.selection", self.selection, SELECTION_CHOICES)
-        _require_choice(f"{key}.affinity", self.affinity, AFFINITY_CHOICES)
+        require_choice(f"{key}.selection", self.selection, SELECTION_CHOICES)
+        require_choice(f"{key}.affinity", self.affinity, AFFINITY_CHOICES)
         for name in ("deduplicate", "merge_empty"):
-            _require_bool(f"{key}.{name}", getattr(self, name))
-        temperature = _require_number(f"{key}.temperature", self.temperature)
+            require_bool(f"{key}.{name}", getattr(self, name))
+        temperature = require_number(f"{key}.temperature", self.temperature)
         if temperature < 0:
             raise ConfigError(f"{key}.temperature={self.temperature!r} is negative: set it to 0 (greedy) or above.")
-        top_p = _require_number(f"{key}.top_p", self.top_p)
+        top_p = require_number(f"{key}.top_p", self.top_p)
         if not 0 < top_p <= 1:
             raise ConfigError(f"{key}.top_p={self.top_p!r} is outside (0, 1]: set it to 1.0 to sample from everything.")
         for name in ("strategy_template", "paired_template", "execution_template"):
-            _require_text(f"{key}.{name}", getattr(self, name), "a file's path or the template itself")
-        _require_text(f"{key}.data_dir", self.data_dir, "a directory")
+            require_text(f"{key}.{name}", getattr(self, name), "a file's path or the template itself")
+        require_text(f"{key}.data_dir", self.data_dir, "a directory")
 
     @property
     def paired(self) -> bool:
@@ -140,16 +150,25 @@ class StrategyConfig:
 class SubgroupConfig:
     """``algorithm.subgroup``: the estimator's settings (paper, Eq. 6 and 7) and those of the strategy stage."""
 
-    #: Signed coefficient of the offset. Above 0: Alignment; below 0: Contrast; 0: GRPO on the same rollouts.
-    lam: float = 0.0
+    #: Signed coefficient of the offset. Above 0: Alignment; below 0: Contrast; 0: GRPO on the same rollouts. Or a rule
+    #: that makes a number of every step: ``auto``, or ``{budget: 0.05}`` (see ``lam.py``).
+    lam: float | str | Mapping[str, float] = 0.0
     #: What divides the advantage: ``sample`` (verl's own, ddof 1), ``population`` (ddof 0) or ``none`` (Dr.GRPO).
     std: str = "sample"
     #: Ablation of Table 3: each subgroup is given the offset of another subgroup of its prompt.
     shuffle_offsets: bool = False
+    #: ``batch``: every offset times its reliability (``methods/reliability.py``), so that lam acts on what is no noise.
+    #: ``none``: as it is, as in the paper.
+    offset_shrinkage: str = "none"
+    #: The prompt that rollouts with a preview are trained under: the one they were ``sampled`` from, as in the paper,
+    #: or the ``plain`` one, which is the one that is evaluated. ``method.oc_grpo`` needs and sets the latter.
+    context: str = "sampled"
+    #: Methods of other papers, ``{name: {setting: value}}``, alone or together (docs/methods.md).
+    method: Mapping[str, Any] = field(default_factory=dict)
     #: Seed of the offset shuffling and of random selection.
     seed: int = 0
     #: What makes the subgroups: ``strategy`` (two-stage rollouts), or a partition of single-stage rollouts: ``field``,
-    #: ``length``, ``turns``, ``answer`` (see ``partition.py``), or the dotted path of a class of your own.
+    #: ``length``, ``turns``, ``answer``, ``none`` (see ``partition.py``), or the dotted path of a class of your own.
     partition: str = "strategy"
     #: Of ``partition: field``: a dataset column, or a field that the agent loop or the reward returns.
     partition_field: str | None = None
@@ -163,22 +182,24 @@ class SubgroupConfig:
     strategy: StrategyConfig = field(default_factory=StrategyConfig)
 
     def __post_init__(self) -> None:
-        lam = _require_number("algorithm.subgroup.lam", self.lam)
-        if abs(lam) > 1:
+        lam = parse_lam(self.lam)
+        if isinstance(lam, float) and abs(lam) > 1:
             _warn_once(
                 ("subgroup.lam", lam),
                 f"algorithm.subgroup.lam={lam:g} is outside [-1, 1]: the offset outweighs the reward of the rollout "
                 "itself (the paper's best values are -0.3 and 0.3).",
             )
-        _require_choice("algorithm.subgroup.std", self.std, STD_CHOICES)
+        require_choice("algorithm.subgroup.offset_shrinkage", self.offset_shrinkage, SHRINKAGE_CHOICES)
+        require_choice("algorithm.subgroup.context", self.context, CONTEXT_CHOICES)
+        require_choice("algorithm.subgroup.std", self.std, STD_CHOICES)
         if self.checks is False:  # what YAML makes of `off`
             object.__setattr__(self, "checks", "off")
-        _require_choice("algorithm.subgroup.checks", self.checks, CHECKS_CHOICES)
-        _require_bool("algorithm.subgroup.shuffle_offsets", self.shuffle_offsets)
-        _require_int("algorithm.subgroup.seed", self.seed)
-        _require_int("algorithm.subgroup.partition_buckets", self.partition_buckets, minimum=2)
-        _require_text("algorithm.subgroup.name", self.name, "what the run is called")
-        _require_text("algorithm.subgroup.partition_field", self.partition_field, "the field's name")
+        require_choice("algorithm.subgroup.checks", self.checks, CHECKS_CHOICES)
+        require_bool("algorithm.subgroup.shuffle_offsets", self.shuffle_offsets)
+        require_int("algorithm.subgroup.seed", self.seed)
+        require_int("algorithm.subgroup.partition_buckets", self.partition_buckets, minimum=2)
+        require_text("algorithm.subgroup.name", self.name, "what the run is called")
+        require_text("algorithm.subgroup.partition_field", self.partition_field, "the field's name")
         if not isinstance(self.partition, str):
             raise ConfigError(f"algorithm.subgroup.partition={self.partition!r} is not a name: use strategy, for one.")
 
@@ -186,6 +207,17 @@ class SubgroupConfig:
     def two_stage(self) -> bool:
         """Whether strategies make the subgroups."""
         return self.partition == "strategy"
+
+    @property
+    def plain_context(self) -> bool:
+        """Whether rollouts with a preview are trained under the plain prompt."""
+        return self.two_stage and (self.context == "plain" or "oc_grpo" in self.method)
+
+    def methods(self) -> dict[str, Method]:
+        """The configured methods, by name; their settings are known to be right."""
+        from subgroup_offset.methods import make_methods
+
+        return make_methods(self.method)
 
     @classmethod
     def from_algorithm(cls, algorithm: Mapping[str, Any] | None) -> SubgroupConfig:
@@ -210,15 +242,21 @@ class SubgroupConfig:
                 f"algorithm.lam={gae_lam} is GAE's lambda and does nothing with {ESTIMATOR_NAME}: "
                 f"algorithm.subgroup.lam={gae_lam} was probably meant.",
             )
-        section = _plain(algorithm.get("subgroup"), "algorithm.subgroup")
+        section = plain(algorithm.get("subgroup"), "algorithm.subgroup")
+        std_key = f"algorithm.subgroup.std={section['std']}" if "std" in section else None
         if not algorithm.get("norm_adv_by_std_in_grpo", True):
             if section.get("std", "none") == "population":
                 raise ConfigError(
                     "algorithm.norm_adv_by_std_in_grpo=False contradicts algorithm.subgroup.std=population: "
                     "set the former to True, or the latter to none."
                 )
-            section["std"] = "none"
-        return _build(cls, section, "algorithm.subgroup")
+            section["std"], std_key = "none", "algorithm.norm_adv_by_std_in_grpo=False"
+        config: SubgroupConfig = _build(cls, section, "algorithm.subgroup")
+        if config.method:
+            from subgroup_offset.methods.compose import check_together
+
+            check_together(config.methods(), config.lam, std_key)
+        return config
 
 
 def _build(cls: type, section: dict[str, Any], path: str) -> Any:
@@ -228,9 +266,11 @@ def _build(cls: type, section: dict[str, Any], path: str) -> Any:
         if key not in known:
             raise ConfigError(f"{path}.{key}={section[key]!r} is not a known setting: {_meant(str(key), list(known))}")
     values = dict(section)
+    if cls is SubgroupConfig:
+        values["method"] = plain(values.get("method"), f"{path}.method")
     if cls is SubgroupConfig and "strategy" in values:
         nested = f"{path}.strategy"
-        values["strategy"] = _build(StrategyConfig, _plain(values["strategy"], nested), nested)
+        values["strategy"] = _build(StrategyConfig, plain(values["strategy"], nested), nested)
     return cls(**values)
 
 
@@ -241,46 +281,3 @@ def _meant(key: str, here: list[str]) -> str:
     if found := nearest(key, places):
         return f"did you mean {' or '.join(f'{places[name]}.{name}' for name in found)}?"
     return f"use one of {', '.join(here)} (documented in subgroup_offset/config.py)."
-
-
-def _plain(section: Any, path: str) -> dict[str, Any]:
-    """A section as a plain dict; OmegaConf interpolations are resolved."""
-    if section is None:
-        return {}
-    if hasattr(section, "_metadata"):  # an OmegaConf container; imported only when one is there
-        from omegaconf import OmegaConf
-
-        section = OmegaConf.to_container(section, resolve=True)
-    if isinstance(section, Mapping):
-        return dict(section)
-    raise ConfigError(f"{path}={section!r} is not a mapping: write its settings as {path}.<name>=<value>.")
-
-
-def _require_number(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{key}={value!r} is not a finite number: set it to one, for example {key}=0.3.")
-    return float(value)
-
-
-def _require_int(key: str, value: Any, minimum: int | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"{key}={value!r} is not a whole number: set it to one, for example {key}=4.")
-    if minimum is not None and value < minimum:
-        raise ConfigError(f"{key}={value} is too small: set it to {minimum} or above.")
-
-
-def _require_bool(key: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{key}={value!r} is neither true nor false: set it to one.")
-
-
-def _require_text(key: str, value: Any, what: str) -> None:
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{key}={value!r} is not text: give {what}.")
-
-
-def _require_choice(key: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        found = nearest(str(value), choices)
-        meant = f" (did you mean {found[0]}?)" if found else ""
-        raise ConfigError(f"{key}={value!r} is unknown: use one of {', '.join(choices)}{meant}.")

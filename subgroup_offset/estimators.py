@@ -17,10 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgroup_offset.advantage import Grouping, grouped_advantages
+from subgroup_offset.advantage import offset_advantages
 from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.grouping import Grouping, GroupStatistics, group_statistics
 from subgroup_offset.labels import LabelColumns, decode_columns, factorize, number_pairs
+from subgroup_offset.lam import LamRule, lam_text, parse_lam
 from subgroup_offset.logs import WarnOnce
+from subgroup_offset.methods.compose import Composed, compose
+from subgroup_offset.methods.groups import GroupView
+from subgroup_offset.methods.reliability import Reliability, offset_reliability, offset_share, shrunk
+from subgroup_offset.methods.rows import LOSS_FIELD, GivenRows, QueueRows, Rows
 from subgroup_offset.metrics import STEP_METRICS, advantage_metrics
 
 logger = logging.getLogger(__name__)
@@ -39,6 +45,8 @@ HOW_TO_IDENTIFY = (
 _BLOCK = 1 << 18
 
 _warn_once = WarnOnce(logger)
+# One running mean a rule, over the steps of this process.
+_lam_rules: dict[str, LamRule] = {}
 
 
 def register() -> None:
@@ -63,8 +71,9 @@ def compute_grpo_subgroup_advantage(
         response_mask: (B, T) of any dtype, 0 where a token is none of the policy's.
         index: (B,) the `uid` field: labels (`labels.RolloutLabel`) or, for plain GRPO, any ids of the prompts.
         config: verl's `config.algorithm`; the settings are under its `subgroup` key (`config.SubgroupConfig`).
-        **kwargs: `non_tensor_batch` may hold `subgroup_id` (B,), which then wins over the labels' subgroups. All
-            others are accepted and ignored.
+        **kwargs: `non_tensor_batch` may hold `subgroup_id` (B,), which then wins over the labels' subgroups. `rows`
+            may hold the fields of the rows that a configured method reads (`methods/rows.py`), and takes what it
+            writes. All others are accepted and ignored.
 
     Returns:
         Advantages and returns, (B, T) float32: one and the same tensor, each row's advantage times its mask.
@@ -89,27 +98,73 @@ def compute_grpo_subgroup_advantage(
 
     sessions = _sessions(columns)
     valid = usable if sessions is None else usable & torch.from_numpy(sessions.is_last).to(rewards.device)
-    result = grouped_advantages(
-        rewards,
-        _grouping(columns, explicit, named=cfg.shuffle_offsets),
-        cfg.lam,
-        std=cfg.std,
-        valid=valid,
-        shuffle_seed=cfg.seed if cfg.shuffle_offsets else None,
-    )
-    scalar = result.advantages
-    if sessions is not None:
-        last_row = torch.from_numpy(sessions.last_row).to(scalar.device)
-        scalar = torch.where(usable, scalar.index_select(0, last_row), 0.0)
-
+    last_row = None if sessions is None else torch.from_numpy(sessions.last_row).to(rewards.device)
+    stats = group_statistics(rewards, _grouping(columns, explicit, named=cfg.shuffle_offsets), valid)
+    reliability = offset_reliability(stats)
+    offsets = stats.offsets(cfg.seed if cfg.shuffle_offsets else None)
+    if cfg.offset_shrinkage == "batch":
+        offsets = shrunk(offsets, stats, reliability)
+    lam = _lam_of_step(cfg.lam, stats, reliability)
     success = np.where(columns.success >= 0, columns.success > 0, rewards.cpu().float().numpy() > 0)
-    metrics = advantage_metrics(
-        result, success, rows_masked=len(rewards) - with_token, rows_nonfinite=with_token - countable
+
+    metrics: dict[str, float] = {}
+    if cfg.method:
+        rows = _rows(kwargs, columns, index)
+        view = GroupView(stats, torch.from_numpy(success), response_mask, last_row, rows)
+        composed = compose(view, cfg.methods(), lam=lam, offsets=offsets, std=cfg.std)
+        if composed.rarity is not None:
+            rarity = composed.rarity if last_row is None else composed.rarity.index_select(0, last_row)
+            rows.write({LOSS_FIELD: rarity.float()[:, None]})
+        metrics |= view.metrics
+    else:
+        composed = Composed(offset_advantages(stats, lam, offsets, cfg.std))
+    advantages = _tokens(composed, response_mask, usable, last_row)
+
+    metrics |= advantage_metrics(
+        composed.result, success, rows_masked=len(rewards) - with_token, rows_nonfinite=with_token - countable
     )
+    if reliability is not None:
+        metrics["subgroup/offset_reliability"] = reliability.mean
+    if not isinstance(cfg.lam, int | float):
+        metrics["subgroup/lam"] = lam
     STEP_METRICS.publish(metrics, weight=metrics["subgroup/groups"])
     _warn_without_offsets(metrics, cfg.lam)
-    advantages = _spread(scalar, response_mask)
     return advantages, advantages
+
+
+def _lam_of_step(lam: Any, stats: GroupStatistics, reliability: Reliability | None) -> float:
+    """A number as it is; of a rule, what follows from this step and the ones before it in this process."""
+    if isinstance(lam, int | float):
+        return float(lam)
+    rule = _lam_rules.setdefault(lam_text(lam), parse_lam(lam))
+    return rule.step(None if reliability is None else reliability.mean, offset_share(stats))
+
+
+def _rows(given: Mapping[str, Any], columns: LabelColumns, index: Any) -> Rows:
+    """Where a method finds what verl does not hand to estimators.
+
+    ``rows`` (a mapping of fields, or `methods.rows.Rows`) is for a trainer of one's own; without it, it is verl's
+    TransferQueue.
+    """
+    rows = given.get("rows")
+    if rows is None:
+        return QueueRows(columns, index)
+    return GivenRows(rows) if isinstance(rows, Mapping) else rows
+
+
+def _tokens(composed: Composed, mask: Tensor, usable: Tensor, last_row: Tensor | None) -> Tensor:
+    """(B, T) advantages: each rollout's on all of its rows and tokens, times the tokens' weights."""
+    scalar = composed.result.advantages
+    if last_row is not None:
+        scalar = torch.where(usable, scalar.index_select(0, last_row), 0.0)
+    advantages = _spread(scalar, mask)
+    if composed.credit is not None:
+        rows, credit = composed.credit
+        credited = torch.where(mask != 0, credit, 0.0).to(advantages)
+        advantages = torch.where((rows & usable).to(mask.device)[:, None], credited, advantages)
+    if composed.token_weights is not None:
+        advantages = advantages.mul_(composed.token_weights.to(advantages))
+    return advantages
 
 
 # Public: our checks before a run let any registered estimator with this attribute train on two-stage rollouts, whose
@@ -135,7 +190,7 @@ def _explicit_subgroups(non_tensor_batch: Mapping[str, Any] | None, rows: int) -
     return ids.tolist() if hasattr(ids, "tolist") else list(ids)
 
 
-def _require_subgroups(columns: LabelColumns, explicit: list[Any] | None, usable: np.ndarray, lam: float) -> None:
+def _require_subgroups(columns: LabelColumns, explicit: list[Any] | None, usable: np.ndarray, lam: Any) -> None:
     """Every row that counts needs a subgroup: without, it would silently be treated as if its offset were 0."""
     if explicit is None:
         labelled, lack, fix = columns.labelled, ("carries a label", "carry no label"), HOW_TO_LABEL
@@ -146,7 +201,7 @@ def _require_subgroups(columns: LabelColumns, explicit: list[Any] | None, usable
     missing, rows = int((usable & ~labelled).sum()), int(usable.sum())
     if missing:
         found = f"none of the {rows} rows {lack[0]}" if missing == rows else f"{missing} of {rows} rows {lack[1]}"
-        raise ValueError(f"algorithm.subgroup.lam={lam:g} needs subgroups, but {found}. {fix}")
+        raise ValueError(f"algorithm.subgroup.lam={lam_text(lam)} needs subgroups, but {found}. {fix}")
 
 
 def _is_missing(subgroup: Any) -> bool:
@@ -222,13 +277,13 @@ def _warn_nonfinite(count: int) -> None:
         )
 
 
-def _warn_without_offsets(metrics: Mapping[str, float], lam: float) -> None:
+def _warn_without_offsets(metrics: Mapping[str, float], lam: Any) -> None:
     """A lam that does nothing in a whole step: no prompt had two subgroups, though one had several rollouts."""
     one_each = metrics.get("subgroup/subgroups_per_group_max") == 1
     if lam != 0 and one_each and metrics["subgroup/rollouts_per_subgroup_max"] > 1:
         _warn_once(
             "without offsets",
-            f"{NAME}: algorithm.subgroup.lam={lam:g} did nothing in this step: every prompt's rollouts are one "
+            f"{NAME}: algorithm.subgroup.lam={lam_text(lam)} did nothing in this step: every prompt's rollouts are one "
             "subgroup, so that all offsets are 0, which is plain GRPO. With a partition (or subgroup_id), choose one "
             "that tells the rollouts of a prompt apart. With strategies, no slot had a usable preview, and the slots "
             "without one are one subgroup (strategy.merge_empty): see strategy/usable_per_candidate, "

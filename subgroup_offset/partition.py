@@ -21,7 +21,7 @@ from subgroup_offset.boxes import boxes
 from subgroup_offset.config import ConfigError
 
 #: The values of ``algorithm.subgroup.partition`` besides the path of a class. ``strategy`` is the rollout's own.
-BUILT_IN = ("strategy", "field", "length", "turns", "answer")
+BUILT_IN = ("strategy", "field", "length", "turns", "answer", "none")
 #: The label that ``answer`` gives to rollouts without an answer. Answers are compared without spaces: none equals it.
 NO_ANSWER = "no answer"
 
@@ -87,6 +87,8 @@ def make_partition(name: str, field: str | None = None, buckets: int = 2) -> Par
         Quantile buckets of the generated tokens or of the turns, inside the prompt: see :func:`quantile_buckets`.
     ``answer``
         Rollouts with the same final answer: see :func:`final_answer`.
+    ``none``
+        All rollouts of a prompt are one subgroup: plain GRPO, with the labels by which some methods find their rows.
     ``package.module.ClassName``
         A class of the user's, made without arguments: see :class:`Partition`.
 
@@ -109,6 +111,8 @@ def make_partition(name: str, field: str | None = None, buckets: int = 2) -> Par
         return _by_quantile((lambda r: r.tokens) if name == "length" else (lambda r: r.turns), buckets)
     if name == "answer":
         return lambda rollouts: [final_answer(rollout) for rollout in rollouts]
+    if name == "none":
+        return lambda rollouts: [0] * len(rollouts)
     return _load(name)
 
 

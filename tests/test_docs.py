@@ -10,15 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
+from method_cases import advantages
 from omegaconf import OmegaConf
 from pages import PAGES, ROOT, prose, tables
 from test_suggestions import strings
 from verl.trainer.ppo import core_algos
 
-from subgroup_offset.advantage import subgroup_advantages
 from subgroup_offset.config import StrategyConfig, SubgroupConfig
-from subgroup_offset.metrics import StepMetrics, advantage_metrics
+from subgroup_offset.methods import known_methods, method_class
+from subgroup_offset.metrics import STEP_METRICS, StepMetrics
 from subgroup_offset.partition import FinishedRollout
 from subgroup_offset.paths import config_dir
 from subgroup_offset.rollout.manager import StrategyAgentLoopManager
@@ -101,8 +101,10 @@ def test_messages_of_the_troubleshooting_are_those_of_the_code():
 @pytest.fixture
 def logged() -> set[str]:
     """Every key that the package can log, from the code that makes them with small inputs."""
-    result = subgroup_advantages(torch.tensor([1.0, 0.0, 1.0, 1.0]), ["p"] * 4, [0, 0, 1, 1], 0.3)
-    keys = set(advantage_metrics(result, [True, False, True, True]))
+    STEP_METRICS.drain()
+    advantages({"p": [[1.0, 0.0], [1.0, 1.0]]}, lam="auto")
+    keys = set(STEP_METRICS.drain())
+    keys |= {key for method in known_methods() for key in method_class(method).logs}
     keys |= set(StageStats(**{field.name: 1 for field in fields(StageStats) if field.name != "sample"}).metrics())
     manager: Any = SimpleNamespace(
         _ask=lambda method: ([], 0),

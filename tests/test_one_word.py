@@ -112,7 +112,12 @@ def test_every_method_is_a_word(compose, method):
     validate(config)
     assert (config.algorithm.adv_estimator, config.algorithm.subgroup.name) == ("grpo_subgroup", method)
     manager = config.actor_rollout_ref.rollout.agent.get("agent_loop_manager_class")
-    assert manager == (None if method == "grpo" else MANAGER_NAME)
+    subgroup = SubgroupConfig.from_algorithm(config.algorithm)
+    if any(found.needs_labels or found.sees_groups for found in subgroup.methods().values()) or subgroup.lam != 0:
+        assert manager == MANAGER_NAME
+    else:
+        assert manager in (None, MANAGER_NAME)
+        assert manager == MANAGER_NAME or method not in ("strategy_grpo", "grpo_labelled")
 
 
 def test_the_word_stands_anywhere_and_beside_settings_of_its_own(compose):

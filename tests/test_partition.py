@@ -251,7 +251,7 @@ def test_a_class_that_cannot_be_used(tmp_path, monkeypatch, name, reason):
 
 
 def test_settings_that_cannot_be_used():
-    assert BUILT_IN == ("strategy", "field", "length", "turns", "answer")
+    assert BUILT_IN == ("strategy", "field", "length", "turns", "answer", "none")
     with pytest.raises(ValueError, match=r"algorithm\.subgroup\.partition=strategy is not made here"):
         make_partition("strategy")
     for field in (None, "", 3):

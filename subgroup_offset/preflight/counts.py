@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from subgroup_offset.config import StrategyConfig
+from subgroup_offset.lam import lam_text
 from subgroup_offset.preflight.findings import Findings
 
 _N = "actor_rollout_ref.rollout.n"
 _STRATEGY = "algorithm.subgroup.strategy"
 
 
-def check(strategy: StrategyConfig, lam: float, n: int, findings: Findings) -> None:
+def check(strategy: StrategyConfig, lam: Any, n: int, findings: Findings) -> None:
     """Refuse an ``n`` that is not K * Z where Z is given, else say how n is spread; warn of subgroups of one."""
     k, z = strategy.num_strategies, strategy.rollouts_per_strategy
     if n < 1:
@@ -37,20 +40,24 @@ def _why(k: int, n: int, slots: int) -> str:
     return "; ".join([few] * (slots < k) + [ragged] * (n % slots > 0))
 
 
-def _check_offsets(lam: float, n: int, sizes: tuple[int, ...], z: int | None, findings: Findings) -> None:
+def _check_offsets(lam: Any, n: int, sizes: tuple[int, ...], z: int | None, findings: Findings) -> None:
     fix = f"set {_N} to 4 or above" if z is None else f"set {_STRATEGY}.rollouts_per_strategy to 2 or above"
     if len(sizes) == 1:
         findings.warn(
             f"{_STRATEGY}.num_strategies=1 makes one subgroup a prompt, whose offset is 0: "
-            f"algorithm.subgroup.lam={lam:g} has no effect. Set num_strategies to 2 or above."
+            f"algorithm.subgroup.lam={lam_text(lam)} has no effect. Set num_strategies to 2 or above."
         )
     elif max(sizes) == 1:
         findings.warn(
             f"{_N}={n} over {len(sizes)} strategies makes each rollout a subgroup of its own: "
-            f"algorithm.subgroup.lam={lam:g} only scales GRPO's advantages by {1 - lam:g}: {fix}."
+            f"algorithm.subgroup.lam={lam_text(lam)} only scales GRPO's advantages{_by(lam)}: {fix}."
         )
     elif min(sizes) == 1:
         findings.warn(
             f"{_N}={n} leaves a strategy one rollout ({' + '.join(map(str, sizes))}), a subgroup whose mean is that "
             f"rollout's own reward: {fix}."
         )
+
+
+def _by(lam: Any) -> str:
+    return f" by {1 - lam:g}" if isinstance(lam, int | float) else ""

@@ -7,7 +7,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from subgroup_offset.config import ESTIMATOR_NAME, ConfigError, StrategyConfig, SubgroupConfig
-from subgroup_offset.preflight import counts, estimator
+from subgroup_offset.lam import lam_text
+from subgroup_offset.preflight import counts, estimator, losses
 from subgroup_offset.preflight.findings import Findings
 from subgroup_offset.preflight.manager import MANAGER_KEY, MANAGER_NAME, Rollout, manager_name
 
@@ -22,9 +23,10 @@ def check(config: Any, subgroup: SubgroupConfig, rollout: Rollout, findings: Fin
         _check_rollout(config, subgroup, findings)
     elif subgroup.lam != 0 and rollout is Rollout.VERL and config.trainer.get("use_v1", True):
         findings.error(
-            f"algorithm.subgroup.lam={subgroup.lam:g} needs subgroups, and verl's own rollout makes none: add "
+            f"algorithm.subgroup.lam={lam_text(subgroup.lam)} needs subgroups, and verl's own rollout makes none: add "
             f"+{MANAGER_KEY}={MANAGER_NAME}, or set algorithm.subgroup.lam=0 for plain GRPO."
         )
+    _check_methods(config, subgroup, rollout, findings)
     _check_sampling(config, rollout is Rollout.OURS and subgroup.two_stage, findings)
     _check_effect(config, subgroup, findings)
 
@@ -52,6 +54,19 @@ def _check_rollout(config: Any, subgroup: SubgroupConfig, findings: Findings) ->
         _load(subgroup)
     except ConfigError as error:
         findings.error(str(error))
+
+
+def _check_methods(config: Any, subgroup: SubgroupConfig, rollout: Rollout, findings: Findings) -> None:
+    """What the configured methods need, each and together."""
+    methods = subgroup.methods()
+    for name, method in methods.items():
+        if (method.needs_labels or method.sees_groups) and rollout is Rollout.VERL:
+            findings.error(
+                f"algorithm.subgroup.method.{name} finds its rows by their labels, and verl's own rollout writes none: "
+                f"add +{MANAGER_KEY}={MANAGER_NAME}, with algorithm.subgroup.partition=none for single-stage rollouts."
+            )
+        method.check_run(config, findings)
+    losses.check(config, methods, findings)
 
 
 def _load(subgroup: SubgroupConfig) -> None:

@@ -48,7 +48,7 @@ async def write_labels(
             label = RolloutLabel(uid, subgroup, rollout.session, output=output, success=rollout.success)
             keys.append(f"{uid}_{rollout.session}_{output}")
             fields.append({"uid": label.encode()})
-    await _insisting(
+    await insisting(
         lambda: tq.async_kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), partition_id="train")
     )
 
@@ -61,7 +61,7 @@ async def withdraw_rows(uid: str, rows: Mapping[int, int]) -> None:
     """
     keys = [f"{uid}_{session}_{output}" for session, outputs in rows.items() for output in range(outputs)]
     if keys:
-        await _insisting(lambda: tq.async_kv_clear(keys=keys, partition_id="train"))
+        await insisting(lambda: tq.async_kv_clear(keys=keys, partition_id="train"))
 
 
 def verdict(reward: float | None, acc: Any) -> bool | None:
@@ -76,7 +76,7 @@ def verdict(reward: float | None, acc: Any) -> bool | None:
     return None if reward is None else reward > 0
 
 
-async def _insisting(action: Callable[[], Awaitable[_T]]) -> _T:
+async def insisting(action: Callable[[], Awaitable[_T]]) -> _T:
     """Do it, and again if it fails: a write that fails once costs its prompt's rollouts otherwise."""
     for pause in PAUSES:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -91,10 +92,11 @@ class StrategyAgentLoopManager(WatchedManager):
 
     def _drain_workers(self) -> dict[str, float]:
         answers, silent = self._ask("drain")
-        total, unknown, unwritten = StageStats(), 0, 0
+        total, counts, unknown, unwritten = StageStats(), Counter[str](), 0, 0
         drained: Drained
         for drained in answers:
             total.add(drained.stats)
+            counts.update(drained.counts)
             unknown += drained.unknown_verdicts
             unwritten += drained.dropped_records + self._write(drained)
         self._note(drained.outcomes for drained in answers)
@@ -110,7 +112,7 @@ class StrategyAgentLoopManager(WatchedManager):
             "silent_workers": silent,
             "worker_restarts": self._watchdog.restarts,
         }
-        return {**total.metrics(), **{f"rollout/{name}": float(value) for name, value in rollout.items()}}
+        return {**total.metrics(), **counts, **{f"rollout/{name}": float(value) for name, value in rollout.items()}}
 
     def _write(self, drained: Drained) -> int:
         """Write a worker's records; how many could not be."""

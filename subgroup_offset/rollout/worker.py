@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
 from typing import Any
@@ -23,6 +23,7 @@ from subgroup_offset.config import SubgroupConfig
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import number
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
+from subgroup_offset.rollout.group import FinishedGroup
 from subgroup_offset.rollout.guard import PromptOutcomes
 from subgroup_offset.rollout.labelling import verdict, withdraw_rows, write_labels
 from subgroup_offset.rollout.prompt_tokens import Chat, Media
@@ -54,6 +55,8 @@ class _PromptState:
     #: Session -> what it did, for those that finished, and how many output rows it has.
     finished: dict[int, FinishedRollout] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
+    #: Session -> its output rows, kept where a method asks for them.
+    outputs: dict[int, list[AgentLoopOutput]] = field(default_factory=dict)
     #: The first error of a session.
     error: BaseException | None = None
     #: Why its rows left the step, if they did.
@@ -71,6 +74,8 @@ class Drained:
     dropped_records: int = 0
     #: Rollouts whose verdict could not be told from what the reward said.
     unknown_verdicts: int = 0
+    #: What the methods' halves in the workers have counted, by the key it is logged under.
+    counts: Counter[str] = field(default_factory=Counter)
 
 
 class StrategyAgentLoopWorker(WatchedWorker):
@@ -81,6 +86,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
         self.llm_client = route_client(self.llm_client)
         subgroup = SubgroupConfig.from_algorithm(self.config.algorithm)
         self._subgroup, self._strategy = subgroup, subgroup.strategy
+        self._group_methods = [method for method in subgroup.methods().values() if method.sees_groups]
         self._partition = None
         if not subgroup.two_stage:
             self._partition = make_partition(subgroup.partition, subgroup.partition_field, subgroup.partition_buckets)
@@ -179,6 +185,8 @@ class StrategyAgentLoopWorker(WatchedWorker):
         if state is not None and outputs:
             session = kwargs["session_id"]
             state.rows[session] = len(outputs)
+            if self._group_methods:
+                state.outputs[session] = outputs
             state.finished[session] = self._finished(outputs, session, state, kwargs)
 
     def _finished(
@@ -212,6 +220,9 @@ class StrategyAgentLoopWorker(WatchedWorker):
         uid = state.prompt["uid"]
         rollouts = [state.finished[session] for session in sorted(state.finished)]
         try:
+            for method in self._group_methods:
+                group = FinishedGroup(state.prompt, rollouts, state.outputs, self._chat, self.tokenizer, self.config)
+                self._drained.counts.update(await method.finish_group(group))
             await write_labels(uid, rollouts, self._subgroups(state, rollouts), state.rows)
         except Exception as error:
             state.withdrawn = error

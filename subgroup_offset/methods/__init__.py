@@ -23,6 +23,7 @@ ENTRY_POINTS = "subgroup_offset.methods"
 #: name -> module and class.
 BUILT_IN = {
     "f_grpo": "subgroup_offset.methods.f_grpo:FGRPO",
+    "oc_grpo": "subgroup_offset.methods.oc_grpo:OCGRPO",
 }
 
 

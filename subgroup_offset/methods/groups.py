@@ -132,13 +132,16 @@ class GroupView:
         """What the rows ``where`` (B,) bool have in a field of any type, in their order."""
         return self._rows.objects(field, where)
 
+    def token_sum(self, x: Tensor) -> Tensor:
+        """(B, T) -> (B,): the sum of ``x`` over the tokens of each row's rollout, all of its outputs together."""
+        sums = torch.where(self.mask, x, 0.0).sum(dim=-1)
+        if self._rollout is None:
+            return sums
+        return torch.zeros_like(sums).index_add_(0, self._rollout, sums).index_select(0, self._rollout)
+
     def token_mean(self, x: Tensor) -> Tensor:
-        """(B, T) -> (B,): the mean of ``x`` over the tokens of each row's rollout, all of its outputs together."""
-        sums, counts = torch.where(self.mask, x, 0.0).sum(dim=-1), self.mask.sum(dim=-1).double()
-        if self._rollout is not None:
-            rows = len(self._rollout)
-            sums, counts = (self._sum(v, self._rollout, rows, counting=False) for v in (sums, counts))
-        return sums / counts.clamp(min=1)
+        """(B, T) -> (B,): the mean likewise; 0 for a row without tokens."""
+        return self.token_sum(x) / self.token_sum(self.mask.double()).clamp(min=1)
 
     # What methods for verdicts say where rewards are more than verdicts.
 
@@ -152,7 +155,6 @@ class GroupView:
         mixed = (low < high).view(-1, 2).any(dim=1)[:-1]  # the last is the spare group
         self.metrics[f"{method}/nonbinary_groups"] = float(mixed.sum())
 
-    def _sum(self, x: Tensor, index: Tensor, size: int, counting: bool = True) -> Tensor:
-        x = torch.where(self.valid, x, 0.0) if counting else x
-        sums = torch.zeros(size, dtype=torch.float64, device=x.device).index_add_(0, index, x.double())
-        return sums.index_select(0, index)
+    def _sum(self, x: Tensor, index: Tensor, size: int) -> Tensor:
+        x = torch.where(self.valid, x, 0.0).double()
+        return torch.zeros(size, dtype=torch.float64, device=x.device).index_add_(0, index, x).index_select(0, index)

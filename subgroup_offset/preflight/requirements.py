@@ -67,6 +67,30 @@ def _check_methods(config: Any, subgroup: SubgroupConfig, rollout: Rollout, find
             )
         method.check_run(config, findings)
     losses.check(config, methods, findings)
+    _check_context(config, subgroup, rollout, findings)
+
+
+def _check_context(config: Any, subgroup: SubgroupConfig, rollout: Rollout, findings: Findings) -> None:
+    """Rollouts that are trained under another prompt than they were sampled from."""
+    by = "algorithm.subgroup.context=plain" if subgroup.context == "plain" else "algorithm.subgroup.method.oc_grpo"
+    if subgroup.context == "sampled" and "oc_grpo" not in subgroup.method:
+        return
+    if not subgroup.two_stage or rollout is Rollout.VERL:
+        findings.error(
+            f"{by} trains rollouts with a preview under the plain prompt, and this run samples none: add "
+            f"+{MANAGER_KEY}={MANAGER_NAME} with algorithm.subgroup.partition=strategy, or remove it."
+        )
+    replay = OmegaConf.select(config, "actor_rollout_ref.actor.router_replay.mode") or "disabled"
+    if replay != "disabled" or config.actor_rollout_ref.rollout.get("enable_rollout_routing_replay"):
+        findings.error(
+            f"{by} changes where a row's tokens stand, by which router replay (actor_rollout_ref.actor."
+            f"router_replay.mode={replay}, {_ROLLOUT}.enable_rollout_routing_replay) finds them: switch that off."
+        )
+    if config.actor_rollout_ref.rollout.get("calculate_log_probs"):
+        findings.note(
+            f"{by}: verl's training/rollout_probs_diff_* and rollout_corr/* compare the plain prompt with the one that "
+            "was sampled from, and are large by design."
+        )
 
 
 def _load(subgroup: SubgroupConfig) -> None:

@@ -29,7 +29,11 @@ PAUSES = (0.5, 2.0, 5.0)
 
 
 async def write_labels(
-    uid: str, rollouts: Sequence[FinishedRollout], subgroups: Sequence[int | str], rows: Mapping[int, int]
+    uid: str,
+    rollouts: Sequence[FinishedRollout],
+    subgroups: Sequence[int | str],
+    rows: Mapping[int, int],
+    marks: Sequence[Mapping[str, int]] | None = None,
 ) -> None:
     """Replace the ``uid`` field of a prompt's rows by their labels. Tags stay as they are: none are passed.
 
@@ -38,16 +42,17 @@ async def write_labels(
         rollouts: (n,) its finished rollouts.
         subgroups: (n,) the subgroup of each.
         rows: how many output rows each session has.
+        marks: (n,) further fields of the rollouts' rows, the same ones each.
 
     Raises:
         Exception: what TransferQueue raised at the last attempt.
     """
     keys, fields = [], []
-    for rollout, subgroup in zip(rollouts, subgroups, strict=True):
+    for rollout, subgroup, mark in zip(rollouts, subgroups, marks or [{}] * len(rollouts), strict=True):
         for output in range(rows[rollout.session]):
             label = RolloutLabel(uid, subgroup, rollout.session, output=output, success=rollout.success)
             keys.append(f"{uid}_{rollout.session}_{output}")
-            fields.append({"uid": label.encode()})
+            fields.append({"uid": label.encode(), **mark})
     await insisting(
         lambda: tq.async_kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), partition_id="train")
     )

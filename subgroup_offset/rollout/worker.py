@@ -19,10 +19,11 @@ from uuid import uuid4
 
 from verl.experimental.agent_loop import AgentLoopOutput
 
-from subgroup_offset.config import SubgroupConfig
+from subgroup_offset.config import ConfigError, SubgroupConfig
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import number
 from subgroup_offset.partition import FinishedRollout, check_labels, make_partition
+from subgroup_offset.rollout.context import GUIDED, ROWS_NOT_SWAPPED, ROWS_SWAPPED, exchange_prompt
 from subgroup_offset.rollout.group import FinishedGroup
 from subgroup_offset.rollout.guard import PromptOutcomes
 from subgroup_offset.rollout.labelling import verdict, withdraw_rows, write_labels
@@ -57,6 +58,8 @@ class _PromptState:
     rows: dict[int, int] = field(default_factory=dict)
     #: Session -> its output rows, kept where a method asks for them.
     outputs: dict[int, list[AgentLoopOutput]] = field(default_factory=dict)
+    #: Token ids of the chat of each slot, and under None of the plain one, where rows are trained under the latter.
+    chat_ids: dict[int | None, list[int]] = field(default_factory=dict)
     #: The first error of a session.
     error: BaseException | None = None
     #: Why its rows left the step, if they did.
@@ -141,7 +144,13 @@ class StrategyAgentLoopWorker(WatchedWorker):
         return _PromptState(dict(prompt), trajectory["step"], slots, plan, sessions)
 
     async def _plan(self, messages: list[dict[str, Any]], step: int, index: object, slots: int) -> SlotPlan:
-        return await self._stage.run(messages, step, index, slots, await self._chat.media(messages))
+        media = await self._chat.media(messages)
+        if media is not None and self._subgroup.plain_context:
+            raise ConfigError(
+                "algorithm.subgroup.context=plain (method.oc_grpo sets it, too) exchanges a prompt's token ids, and "
+                "cannot where they stand for images or other media: set algorithm.subgroup.context=sampled."
+            )
+        return await self._stage.run(messages, step, index, slots, media)
 
     async def _run_agent_loop(
         self,
@@ -179,15 +188,29 @@ class StrategyAgentLoopWorker(WatchedWorker):
     async def _agent_loop_postprocess(
         self, output: AgentLoopOutput | list[AgentLoopOutput], validate: bool, **kwargs: Any
     ) -> None:
-        await super()._agent_loop_postprocess(output, validate, **kwargs)
         state = None if validate else self._prompts.get(kwargs["uid"])
         outputs = output if isinstance(output, list) else [output]
+        if state is not None and self._subgroup.plain_context:
+            await self._train_under_plain_prompt(state, kwargs["session_id"], outputs)
+        await super()._agent_loop_postprocess(output, validate, **kwargs)
         if state is not None and outputs:
             session = kwargs["session_id"]
             state.rows[session] = len(outputs)
             if self._group_methods:
                 state.outputs[session] = outputs
             state.finished[session] = self._finished(outputs, session, state, kwargs)
+
+    async def _train_under_plain_prompt(
+        self, state: _PromptState, session: int, outputs: list[AgentLoopOutput]
+    ) -> None:
+        plan, slot = state.plan.result(), state.slots[session]
+        if plan.previews[slot] is None:
+            return
+        for chat, messages in ((slot, plan.messages[slot]), (None, state.prompt["raw_prompt"])):
+            if chat not in state.chat_ids:
+                state.chat_ids[chat] = await self._chat.tokens(list(messages))
+        left = exchange_prompt(outputs, state.chat_ids[slot], state.chat_ids[None])
+        self._drained.counts.update({ROWS_SWAPPED: len(outputs) - left, ROWS_NOT_SWAPPED: left})
 
     def _finished(
         self, outputs: list[AgentLoopOutput], session: int, state: _PromptState, columns: dict[str, Any]
@@ -223,12 +246,21 @@ class StrategyAgentLoopWorker(WatchedWorker):
             for method in self._group_methods:
                 group = FinishedGroup(state.prompt, rollouts, state.outputs, self._chat, self.tokenizer, self.config)
                 self._drained.counts.update(await method.finish_group(group))
-            await write_labels(uid, rollouts, self._subgroups(state, rollouts), state.rows)
+            await write_labels(
+                uid, rollouts, self._subgroups(state, rollouts), state.rows, self._marks(state, rollouts)
+            )
         except Exception as error:
             state.withdrawn = error
             logger.error("prompt %s cannot be labelled and leaves the step: %s: %s", uid, type(error).__name__, error)
             await withdraw_rows(uid, state.rows)
             raise
+
+    def _marks(self, state: _PromptState, rollouts: list[FinishedRollout]) -> list[dict[str, int]] | None:
+        """Which rollouts had a preview, where they are trained without."""
+        if not self._subgroup.plain_context:
+            return None
+        previews = state.plan.result().previews
+        return [{GUIDED: int(previews[rollout.slot] is not None)} for rollout in rollouts]
 
     def _subgroups(self, state: _PromptState, rollouts: list[FinishedRollout]) -> list[int | str]:
         if self._partition is not None:

@@ -115,9 +115,7 @@ def test_a_weight_on_the_advantage_is_a_weight_on_the_loss(seed):
     advantage, weight = torch.randn(3, 4), torch.rand(3, 4).clamp(min=0.01)
     mask = torch.ones(3, 4)
     on_advantage, _ = compute_policy_loss_vanilla(old, new, advantage * weight, mask, "token-mean", config)
-    on_loss, _ = compute_policy_loss_vanilla(
-        old, new, advantage, mask, "token-mean", config, rollout_is_weights=weight
-    )
+    on_loss, _ = compute_policy_loss_vanilla(old, new, advantage, mask, "token-mean", config, rollout_is_weights=weight)
     torch.testing.assert_close(on_advantage, on_loss)
 
 

@@ -11,7 +11,7 @@ import ray
 from subgroup_offset.rollout import manager as module
 from subgroup_offset.rollout.guard import PromptOutcomes, RunStopped
 from subgroup_offset.rollout.manager import StrategyAgentLoopManager
-from subgroup_offset.rollout.worker import Drained
+from subgroup_offset.rollout.state import Drained
 from subgroup_offset.strategy.stats import StageStats
 
 

@@ -13,7 +13,7 @@ from memory_queue import MemoryQueue
 
 from subgroup_offset.rollout import labelling
 from subgroup_offset.rollout.watched import fail_prompts
-from subgroup_offset.rollout.worker import Drained
+from subgroup_offset.rollout.state import Drained
 from subgroup_offset.strategy.stats import StageStats
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
-from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
 from typing import Any
 from uuid import uuid4
@@ -29,56 +27,13 @@ from subgroup_offset.rollout.guard import PromptOutcomes
 from subgroup_offset.rollout.labelling import verdict, withdraw_rows, write_labels
 from subgroup_offset.rollout.prompt_tokens import Chat, Media
 from subgroup_offset.rollout.routing import route_client, routed
+from subgroup_offset.rollout.state import Drained, PromptState
 from subgroup_offset.rollout.watched import WatchedWorker
 from subgroup_offset.strategy import load_templates
 from subgroup_offset.strategy.record import stage_record
 from subgroup_offset.strategy.stage import Candidate, SlotPlan, StrategyStage
-from subgroup_offset.strategy.stats import StageStats
 
 logger = logging.getLogger(__name__)
-
-# Records kept for a driver that does not ask for them (a trainer of one's own without verl's logger).
-_KEPT_RECORDS = 4096
-
-
-@dataclass
-class _PromptState:
-    """A training prompt while its sessions run."""
-
-    #: The dataset's row and the step it belongs to.
-    prompt: dict[str, Any]
-    step: int
-    #: (n,) the slot of each session; None for single-stage rollouts, as the plan is.
-    slots: list[int] | None
-    plan: asyncio.Task[SlotPlan] | None
-    sessions: int
-    ended: int = 0
-    #: Session -> what it did, for those that finished, and how many output rows it has.
-    finished: dict[int, FinishedRollout] = field(default_factory=dict)
-    rows: dict[int, int] = field(default_factory=dict)
-    #: Session -> its output rows, kept where a method asks for them.
-    outputs: dict[int, list[AgentLoopOutput]] = field(default_factory=dict)
-    #: Token ids of the chat of each slot, and under None of the plain one, where rows are trained under the latter.
-    chat_ids: dict[int | None, list[int]] = field(default_factory=dict)
-    #: The first error of a session.
-    error: BaseException | None = None
-    #: Why its rows left the step, if they did.
-    withdrawn: BaseException | None = None
-
-
-@dataclass
-class Drained:
-    """What a worker has gathered since it was last asked."""
-
-    stats: StageStats = field(default_factory=StageStats)
-    outcomes: PromptOutcomes = field(default_factory=PromptOutcomes)
-    records: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_RECORDS))
-    #: Records that were there for so long that newer ones took their place.
-    dropped_records: int = 0
-    #: Rollouts whose verdict could not be told from what the reward said.
-    unknown_verdicts: int = 0
-    #: What the methods' halves in the workers have counted, by the key it is logged under.
-    counts: Counter[str] = field(default_factory=Counter)
 
 
 class StrategyAgentLoopWorker(WatchedWorker):
@@ -95,7 +50,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
             self._partition = make_partition(subgroup.partition, subgroup.partition_field, subgroup.partition_buckets)
         # Asynchronous trainers replace a prompt with a failed session; the synchronous one trains on its other rows.
         self._whole_prompts = self.config.trainer.v1.trainer_mode != "sync"
-        self._prompts: dict[str, _PromptState] = {}
+        self._prompts: dict[str, PromptState] = {}
         self._drained = Drained()
         self._warn_once = WarnOnce(logger)
         self._chat = Chat(self)
@@ -131,7 +86,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
             del self._prompts[uid]
             self._gather(state)
 
-    def _begin(self, prompt: dict[str, Any], trajectory: dict[str, Any]) -> _PromptState:
+    def _begin(self, prompt: dict[str, Any], trajectory: dict[str, Any]) -> PromptState:
         """Start the strategy stage of a prompt."""
         sessions = int(prompt.get("__rollout_n__", self.config.actor_rollout_ref.rollout.n))
         slots = plan = None
@@ -141,7 +96,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
             stage = self._plan(list(prompt["raw_prompt"]), trajectory["step"], trajectory["sample_index"], len(sizes))
             with routed(self._route(prompt["uid"])):
                 plan = asyncio.create_task(stage)
-        return _PromptState(dict(prompt), trajectory["step"], slots, plan, sessions)
+        return PromptState(dict(prompt), trajectory["step"], slots, plan, sessions)
 
     async def _plan(self, messages: list[dict[str, Any]], step: int, index: object, slots: int) -> SlotPlan:
         media = await self._chat.media(messages)
@@ -200,9 +155,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
                 state.outputs[session] = outputs
             state.finished[session] = self._finished(outputs, session, state, kwargs)
 
-    async def _train_under_plain_prompt(
-        self, state: _PromptState, session: int, outputs: list[AgentLoopOutput]
-    ) -> None:
+    async def _train_under_plain_prompt(self, state: PromptState, session: int, outputs: list[AgentLoopOutput]) -> None:
         plan, slot = state.plan.result(), state.slots[session]
         if plan.previews[slot] is None:
             return
@@ -213,7 +166,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
         self._drained.counts.update({ROWS_SWAPPED: len(outputs) - left, ROWS_NOT_SWAPPED: left})
 
     def _finished(
-        self, outputs: list[AgentLoopOutput], session: int, state: _PromptState, columns: dict[str, Any]
+        self, outputs: list[AgentLoopOutput], session: int, state: PromptState, columns: dict[str, Any]
     ) -> FinishedRollout:
         """A session as a partition sees it; the text is decoded only where a partition may look at it."""
         last = outputs[-1]
@@ -238,7 +191,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
             slot=None if state.slots is None else state.slots[session],
         )
 
-    async def _label(self, state: _PromptState) -> None:
+    async def _label(self, state: PromptState) -> None:
         """Label a prompt's rows; where that fails they leave the step, and the prompt has failed."""
         uid = state.prompt["uid"]
         rollouts = [state.finished[session] for session in sorted(state.finished)]
@@ -255,19 +208,19 @@ class StrategyAgentLoopWorker(WatchedWorker):
             await withdraw_rows(uid, state.rows)
             raise
 
-    def _marks(self, state: _PromptState, rollouts: list[FinishedRollout]) -> list[dict[str, int]] | None:
+    def _marks(self, state: PromptState, rollouts: list[FinishedRollout]) -> list[dict[str, int]] | None:
         """Which rollouts had a preview, where they are trained without."""
         if not self._subgroup.plain_context:
             return None
         previews = state.plan.result().previews
         return [{GUIDED: int(previews[rollout.slot] is not None)} for rollout in rollouts]
 
-    def _subgroups(self, state: _PromptState, rollouts: list[FinishedRollout]) -> list[int | str]:
+    def _subgroups(self, state: PromptState, rollouts: list[FinishedRollout]) -> list[int | str]:
         if self._partition is not None:
             return check_labels(self._partition(rollouts), rollouts, self._subgroup.partition)
         return [state.plan.result().subgroups[rollout.slot] for rollout in rollouts]
 
-    def _gather(self, state: _PromptState) -> None:
+    def _gather(self, state: PromptState) -> None:
         """Add a prompt that has ended to what the driver will ask for."""
         drained, plan = self._drained, state.plan
         lost = state.withdrawn or (state.error if self._whole_prompts or not state.finished else None)
@@ -286,7 +239,7 @@ class StrategyAgentLoopWorker(WatchedWorker):
                 drained.dropped_records += len(drained.records) == drained.records.maxlen
                 drained.records.append(self._record(state, plan.result()))
 
-    def _record(self, state: _PromptState, plan: SlotPlan) -> dict[str, Any]:
+    def _record(self, state: PromptState, plan: SlotPlan) -> dict[str, Any]:
         return stage_record(
             plan,
             state.prompt["raw_prompt"],

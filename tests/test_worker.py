@@ -12,8 +12,8 @@ from fake_rollout import K, N, Z, in_order, labels_of, solved
 from memory_queue import MemoryQueue
 
 from subgroup_offset.rollout import labelling
-from subgroup_offset.rollout.watched import fail_prompts
 from subgroup_offset.rollout.state import Drained
+from subgroup_offset.rollout.watched import fail_prompts
 from subgroup_offset.strategy.stats import StageStats
 
 

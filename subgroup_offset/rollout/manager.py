@@ -15,8 +15,8 @@ from subgroup_offset.logs import WarnOnce
 from subgroup_offset.metrics import STEP_METRICS
 from subgroup_offset.preflight import check_run
 from subgroup_offset.rollout.guard import FailureGuard, PreviewGuard, PromptOutcomes, RunStopped
-from subgroup_offset.rollout.watched import WatchedManager
 from subgroup_offset.rollout.state import Drained
+from subgroup_offset.rollout.watched import WatchedManager
 from subgroup_offset.rollout.worker import StrategyAgentLoopWorker
 from subgroup_offset.strategy.record import RecordWriter
 from subgroup_offset.strategy.stats import StageStats

@@ -24,7 +24,7 @@ from subgroup_offset.labels import LabelColumns, decode_columns, factorize, numb
 from subgroup_offset.lam import LamRule, lam_text, parse_lam
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.methods.compose import Composed, compose
-from subgroup_offset.methods.groups import GroupView
+from subgroup_offset.methods.groups import GroupView, partial_credit_groups
 from subgroup_offset.methods.reliability import Reliability, offset_reliability, offset_share, shrunk
 from subgroup_offset.methods.rows import LOSS_FIELD, GivenRows, QueueRows, Rows
 from subgroup_offset.metrics import STEP_METRICS, advantage_metrics
@@ -99,19 +99,25 @@ def compute_grpo_subgroup_advantage(
     sessions = _sessions(columns)
     valid = usable if sessions is None else usable & torch.from_numpy(sessions.is_last).to(rewards.device)
     last_row = None if sessions is None else torch.from_numpy(sessions.last_row).to(rewards.device)
-    stats = group_statistics(rewards, _grouping(columns, explicit, named=cfg.shuffle_offsets), valid)
+    success = np.where(columns.success >= 0, columns.success > 0, rewards.cpu().float().numpy() > 0)
+    methods, metrics = cfg.methods(), {}
+    grouping = _grouping(columns, explicit, named=cfg.shuffle_offsets)
+    if any(method.on_verdicts for method in methods.values()):
+        verdicts = torch.from_numpy(success).to(rewards.device)
+        stats = group_statistics(verdicts.double(), grouping, valid)
+        metrics["subgroup/partial_credit_groups"] = partial_credit_groups(rewards, verdicts, stats)
+    else:
+        stats = group_statistics(rewards, grouping, valid)
     reliability = offset_reliability(stats)
     offsets = stats.offsets(cfg.seed if cfg.shuffle_offsets else None)
     if cfg.offset_shrinkage == "batch":
         offsets = shrunk(offsets, stats, reliability)
     lam = _lam_of_step(cfg.lam, stats, reliability)
-    success = np.where(columns.success >= 0, columns.success > 0, rewards.cpu().float().numpy() > 0)
 
-    metrics: dict[str, float] = {}
-    if cfg.method:
+    if methods:
         rows = _rows(kwargs, columns, index)
         view = GroupView(stats, torch.from_numpy(success), response_mask, last_row, rows)
-        composed = compose(view, cfg.methods(), lam=lam, offsets=offsets, std=cfg.std)
+        composed = compose(view, methods, lam=lam, offsets=offsets, std=cfg.std)
         if composed.rarity is not None:
             rarity = composed.rarity if last_row is None else composed.rarity.index_select(0, last_row)
             rows.write({LOSS_FIELD: rarity.float()[:, None]})

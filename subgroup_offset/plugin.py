@@ -38,6 +38,12 @@ def _register_estimators(core_algos: ModuleType) -> None:
     estimators.register()
 
 
+def _register_losses(core_algos: ModuleType) -> None:
+    from subgroup_offset.methods import losses
+
+    losses.register(core_algos)
+
+
 def _hook_metrics(tracking: ModuleType) -> None:
     from subgroup_offset import metrics
 
@@ -68,6 +74,7 @@ def _activate_cpu() -> None:
 def _install() -> None:
     _guarded("configuring the log", _configure_log)
     _when_imported("verl.trainer.ppo.core_algos", "registering the advantage estimator", _register_estimators)
+    _when_imported("verl.trainer.ppo.core_algos", "registering the policy losses", _register_losses)
     _when_imported("verl.utils.tracking", "adding step metrics to verl's logger", _hook_metrics)
     _when_imported("verl.utils.config", "adding the checks before a run", _hook_validation)
     _guarded("setting up the CPU platform", _activate_cpu)

@@ -39,13 +39,15 @@ class OwnScale(Method):
 
 
 DOUBLE, OWN = {"class": f"{__name__}.Double"}, {"class": f"{__name__}.OwnScale"}
+#: Settings without which a method cannot be.
+REQUIRED: dict[str, dict] = {}
 GROUP = {"p": [[1.0, 0.0], [0.0, 0.0]]}
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_built_in_methods_say_what_they_are(name):
-    cls = method_class(name)
-    assert cls.slots and set(cls.slots) <= set(SLOTS)
+    cls, method = method_class(name), make_methods({name: REQUIRED.get(name)})[name]
+    assert method.slots and set(method.slots) <= set(SLOTS)
     module = sys.modules[cls.__module__]
     assert "degenerate" in module.__doc__ and cls.__doc__
 

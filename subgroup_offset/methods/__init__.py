@@ -22,8 +22,17 @@ KEY = "algorithm.subgroup.method"
 ENTRY_POINTS = "subgroup_offset.methods"
 #: name -> module and class.
 BUILT_IN = {
+    "bnpo": "subgroup_offset.methods.bnpo:BNPO",
     "f_grpo": "subgroup_offset.methods.f_grpo:FGRPO",
+    "gapo": "subgroup_offset.methods.gapo:GAPO",
+    "maxrl": "subgroup_offset.methods.maxrl:MaxRL",
     "oc_grpo": "subgroup_offset.methods.oc_grpo:OCGRPO",
+    "quantile": "subgroup_offset.methods.quantile:Quantile",
+    "rcc": "subgroup_offset.methods.rcc:RCC",
+    "reco": "subgroup_offset.methods.reco:ReCo",
+    "rloo": "subgroup_offset.methods.rloo:RLOO",
+    "signbalance": "subgroup_offset.methods.signbalance:SignBalance",
+    "stratified": "subgroup_offset.methods.stratified:Stratified",
 }
 
 

@@ -45,6 +45,8 @@ class Method:
     slots: ClassVar[tuple[str, ...]]
     #: Names of policy losses (``actor_rollout_ref.actor.policy_loss.loss_mode``), one of which it needs.
     losses: ClassVar[tuple[str, ...]] = ()
+    #: Whether it is defined for verdicts: rewards are then 1 where the rollout succeeded and 0 elsewhere, for all.
+    on_verdicts: ClassVar[bool] = False
     #: Whether it reads or writes fields of the rows, which are found by their labels.
     needs_labels: ClassVar[bool] = False
     #: Keys that it, its policy loss or its part of the rollout may log.

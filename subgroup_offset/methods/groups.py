@@ -83,6 +83,17 @@ class GroupView:
         """(B,) bool: the group has two different rewards. All others get advantage 0, whatever a method says."""
         return self.stats.varied.index_select(0, self.stats.group)
 
+    def largest(self, x: Tensor) -> Tensor:
+        """(B,) -> (B,): the largest of the rows of the group that count; -inf for rows that do not."""
+        x = torch.where(self.valid, x.double(), -torch.inf)
+        size = len(self.stats.mean)
+        top = torch.full((size,), -torch.inf, dtype=torch.float64, device=x.device)
+        return top.scatter_reduce(0, self.stats.group, x, "amax").index_select(0, self.stats.group)
+
+    def differ(self, x: Tensor) -> Tensor:
+        """(B,) -> (B,) bool: two rows of the group that count have different values."""
+        return self.valid & varied(x.double(), self.stats.group, len(self.stats.mean))
+
     @cached_property
     def rank(self) -> Tensor:
         """(B,) int64: how many rewards of the group are sorted before the row's, 0 to k - 1; ties in any order."""
@@ -111,9 +122,14 @@ class GroupView:
         return sums / self.sub_k
 
     def sub_std(self, ddof: int = 1) -> Tensor:
-        """(B,) sigma_k; 0 for a subgroup with equal rewards up to rounding, and for one row."""
+        """(B,) sigma_k, up to rounding 0 for a subgroup with equal rewards, and for one row."""
         squares = self._sum((self.r - self.sub_mean) ** 2, self.stats.subgroup, len(self.stats.parent))
         return (squares / (self.sub_k - ddof).clamp(min=1)).sqrt()
+
+    @cached_property
+    def sub_varied(self) -> Tensor:
+        """(B,) bool: the subgroup has two different rewards."""
+        return varied(self.r, self.stats.subgroup, len(self.stats.parent)) & self.valid
 
     # Each row's tokens.
 
@@ -143,18 +159,20 @@ class GroupView:
         """(B, T) -> (B,): the mean likewise; 0 for a row without tokens."""
         return self.token_sum(x) / self.token_sum(self.mask.double()).clamp(min=1)
 
-    # What methods for verdicts say where rewards are more than verdicts.
-
-    def count_partial_credit(self, method: str) -> None:
-        """Log in how many groups equal verdicts have unequal rewards, which a formula for verdicts does not see."""
-        low, high = (torch.full((2 * len(self.stats.mean),), sign * torch.inf).double() for sign in (1, -1))
-        cell = (self.stats.group * 2 + self.success.long()).cpu()
-        values = self.r.cpu()
-        low.scatter_reduce_(0, cell, values, "amin")
-        high.scatter_reduce_(0, cell, values, "amax")
-        mixed = (low < high).view(-1, 2).any(dim=1)[:-1]  # the last is the spare group
-        self.metrics[f"{method}/nonbinary_groups"] = float(mixed.sum())
-
     def _sum(self, x: Tensor, index: Tensor, size: int) -> Tensor:
         x = torch.where(self.valid, x, 0.0).double()
         return torch.zeros(size, dtype=torch.float64, device=x.device).index_add_(0, index, x).index_select(0, index)
+
+
+def varied(x: Tensor, index: Tensor, size: int) -> Tensor:
+    """(B,) bool: two different values of ``x`` (B,) among the rows of the same ``index`` (B,) in [0, size)."""
+    low = torch.full((size,), torch.inf, dtype=torch.float64, device=x.device).scatter_reduce(0, index, x, "amin")
+    high = torch.full_like(low, -torch.inf).scatter_reduce(0, index, x, "amax")
+    return (low < high).index_select(0, index)
+
+
+def partial_credit_groups(rewards: Tensor, success: Tensor, stats: GroupStatistics) -> float:
+    """In how many groups equal verdicts have unequal rewards, which a method on verdicts does not see."""
+    cell = stats.group * 2 + success.long()
+    unequal = varied(torch.where(stats.keep, rewards, 0.0).double(), cell, 2 * len(stats.mean)) & stats.keep
+    return float(stats.group[unequal].unique().numel())

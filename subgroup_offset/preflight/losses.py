@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgroup_offset.methods import KEY
+from subgroup_offset.nearest import nearest
 from subgroup_offset.preflight.findings import Findings
 
 if TYPE_CHECKING:
@@ -26,7 +27,17 @@ def check(config: Any, methods: Mapping[str, Method], findings: Findings) -> Non
                 f"{KEY}.{name} acts in its own policy loss, but {LOSS_KEY}={mode}: set it to {' or '.join(losses)}, "
                 f"or add both sides with '+subgroup_method=[{name}]'."
             )
+    if mode not in (known := _known_losses()):
+        found = nearest(str(mode), known)
+        meant = f"did you mean {' or '.join(found)}?" if found else f"use one of {', '.join(sorted(known))}."
+        findings.error(f"{LOSS_KEY}={mode} is not registered with verl, which finds out at its first update: {meant}")
     if str(mode).startswith(PREFIX) and not any(mode in losses for losses in needing.values()):
         findings.error(
             f"{LOSS_KEY}={mode} needs the method that it belongs to: add it under {KEY}, or set it to vanilla."
         )
+
+
+def _known_losses() -> set[str]:
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
+
+    return set(POLICY_LOSS_REGISTRY)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from subgroup_offset.evaluation.answers import find_answer
 from subgroup_offset.evaluation.grade_file import BOX, EARLIER, ONLY_REWARD, SPELLING, disagreement, load_reward
-from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Verdict, reference_problem, summarize
+from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Verdict, reference_problem
 
 BENCHMARKS = ("aime24", "aime25", "aime26", "hmmt25", "gsm8k_test", "gsm8k_train")
 
@@ -141,9 +141,6 @@ def test_a_time_out_is_no_wrong_answer():
         verdicts = grader.grade([(f"Answer: {hard}", "34"), ("Answer: 34", "34"), (f"Answer: {hard}", "34")])
     assert [verdict.correct for verdict in verdicts] == [None, True, None]
     assert verdicts[0].reason == "timeout"
-    summary = summarize(verdicts)
-    assert (summary.total, summary.correct, summary.undecided) == (3, 1, 2)
-    assert summary.accuracy == pytest.approx(1 / 3) and summarize([]).accuracy == 0
 
 
 def test_a_thread_grades_as_the_main_thread_does(grader):

@@ -6,7 +6,6 @@ undecided (``correct`` is None), counted on its own, and never a silent zero.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -45,27 +44,6 @@ class Verdict:
     method: Method | None = None
     #: More about the reason, for people.
     detail: str = ""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How many verdicts of each kind there are; ``methods``: by which correct answers were found equal."""
-
-    counts: Counter[Reason]
-    methods: Counter[Method]
-    total: int
-    correct: int
-    undecided: int
-    #: Share of correct ones among all, in [0, 1]; undecided ones count as not correct. 0 for no verdicts.
-    accuracy: float
-
-
-def summarize(verdicts: Sequence[Verdict]) -> Summary:
-    """Count reasons and methods."""
-    counts = Counter(verdict.reason for verdict in verdicts)
-    methods = Counter(verdict.method for verdict in verdicts if verdict.correct and verdict.method)
-    correct, undecided = counts["equal"], sum(counts[reason] for reason in UNDECIDED)
-    return Summary(counts, methods, len(verdicts), correct, undecided, correct / max(len(verdicts), 1))
 
 
 class Grader:
@@ -111,15 +89,14 @@ class Grader:
         for i, (_, reference) in enumerate(answers):
             if (problem := reference_problem(reference)) is not None:
                 raise ValueError(f"reference {i}, {reference!r}, {problem}")
-        pairs = [(found.text, reference) for found, reference in answers if found]
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
+        new = {(found.text, reference) for found, reference in answers if found} - self._known.keys()
         self._known |= {pair: verdict for pair in new if (verdict := _without_workers(*pair))}
-        left = [pair for pair in new if pair not in self._known]
+        left = sorted(new - self._known.keys())
         show = progress or (lambda done, total: None)
         show(len(new) - len(left), len(new))
-        for done, (i, (reason, detail)) in enumerate(self._pool.compare(left), start=len(new) - len(left) + 1):
+        for i, (reason, detail) in enumerate(self._pool.compare(left)):
             self._known[left[i]] = _verdict(reason, left[i][0], "symbolic", detail)  # type: ignore[arg-type]
-            show(done, len(new))
+            show(len(new) - len(left) + i + 1, len(new))
         none = Verdict(False, "no answer found")
         return [self._known[found.text, reference] if found else none for found, reference in answers]
 

@@ -21,7 +21,8 @@ from rich.text import Text
 
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
 from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Verdict
-from subgroup_offset.evaluation.rows import RowError, read_samples, write_graded
+from subgroup_offset.evaluation.plan import EvaluationError
+from subgroup_offset.evaluation.rows import read_responses, write_graded
 from subgroup_offset.text import printable, shortened
 
 WIDTH = 80  #: Characters of an answer that are shown.
@@ -90,7 +91,7 @@ def grade_file(
     """Grade a JSONL file, print counts and examples, and write the graded rows.
 
     Args:
-        path: see :func:`~subgroup_offset.evaluation.rows.read_samples`, also for the two columns.
+        path: see :func:`~subgroup_offset.evaluation.rows.read_responses`, also for the two columns.
         response_column: the response's column.
         reference_column: the reference's column.
         output: where the rows go, with ``correct`` (true, false or null: undecided), ``reason``, ``method``,
@@ -101,18 +102,18 @@ def grade_file(
         show: how many examples of each reason, and of each kind of disagreement.
 
     Raises:
-        ValueError: (:class:`~subgroup_offset.evaluation.rows.RowError` among them) with a message for the user.
+        ValueError: with a message for the user.
     """
     console = Console()
     if output and output.resolve() == path.resolve():
-        raise RowError(f"--output {output} is the file that is graded: give another name.")
+        raise EvaluationError(f"--output {output} is the file that is graded: give another name.")
     reward = load_reward() if compare else None
     samples = [
         (line, found := find_answer(response), reference, reward(response, reference, found) if reward else None)
-        for line, response, reference in read_samples(path, response_column, reference_column)
+        for line, response, reference in read_responses(path, response_column, reference_column)
     ]
     if not samples:
-        raise RowError(f"{path} has no rows: there is nothing to grade.")
+        raise EvaluationError(f"{path} has no rows: there is nothing to grade.")
     with Grader(workers, time_limit) as grader, Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("different answers", total=None)
         verdicts = grader.judge(

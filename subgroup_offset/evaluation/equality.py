@@ -98,8 +98,9 @@ def _items(parts: Sequence[str]) -> tuple[str, ...]:
     r"""The parts that are not empty, those with a ``\pm`` twice."""
     items: list[str] = []
     for part in filter(None, parts):
-        signs = (_SIGN.sub(lambda sign, up=up: "+" if (sign[1] == "pm") == up else "-", part) for up in (True, False))
-        items += signs if _SIGN.search(part) else [part]
+        items += dict.fromkeys(
+            _SIGN.sub(lambda sign, up=up: "+" if (sign[1] == "pm") == up else "-", part) for up in (True, False)
+        )
     if not items:
         raise NotMathematics("there is nothing that could be a value")
     return tuple(items)
@@ -154,24 +155,20 @@ def _same_value(given: str, expected: str) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, sp.Expr) and isinstance(b, sp.Expr) and (samples := _samples(a, b, DIGITS)):
-        same = all(_close(x, y, DIGITS) for x, y in samples)
-        if not same or a.free_symbols | b.free_symbols:
-            return same
-        return all(_close(x, y, MANY_DIGITS) for x, y in _samples(a, b, MANY_DIGITS))
+    if isinstance(a, sp.Expr) and isinstance(b, sp.Expr) and (same := _agree(a, b, DIGITS)) is not None:
+        return same and (bool(a.free_symbols | b.free_symbols) or _agree(a, b, MANY_DIGITS) is not False)
     return verify(b, a, 15, DIGITS, allow_set_relation_comp=True, timeout_seconds=None, raise_on_error=True)
 
 
-def _samples(a: sp.Expr, b: sp.Expr, digits: int) -> list[tuple[sp.Expr, sp.Expr]]:
-    """The values of both, of formulas at up to four points, where both have one."""
+def _agree(a: sp.Expr, b: sp.Expr, digits: int) -> bool | None:
+    """Whether both agree, but for their last ten digits, at up to four points; None if they have no values there."""
     symbols, found = sorted(a.free_symbols | b.free_symbols, key=str), []
     for i in range(4 if symbols else 1):
-        point = {
-            x: sp.Rational((7 * j + 2 * i + 5) * (-1) ** (i + i * j // 2), 3 + 2 * i) for j, x in enumerate(symbols)
-        }
-        values = [_value(each.subs(point) if symbols else each, digits) for each in (a, b)]
-        found += [tuple(values)] if None not in values else []
-    return found
+        point = {x: (-1) ** (i + j) * sp.Rational(7 * j + 2 * i + 5, 3 + 2 * i) for j, x in enumerate(symbols)}
+        x, y = (_value(each.subs(point) if symbols else each, digits) for each in (a, b))
+        if x is not None and y is not None:
+            found.append(x == y or bool(abs(x - y) < sp.Rational(1, 10 ** (digits - 10)) * max(abs(x), abs(y))))
+    return all(found) if found else None
 
 
 def _value(expression: sp.Expr, digits: int) -> sp.Expr | None:
@@ -181,10 +178,6 @@ def _value(expression: sp.Expr, digits: int) -> sp.Expr | None:
         return None
     real, imaginary = (0 if getattr(part, "_prec", 2) == 1 else part for part in parts)
     return real + sp.I * imaginary
-
-
-def _close(x: sp.Expr, y: sp.Expr, digits: int) -> bool:
-    return x == y or bool(abs(x - y) < sp.Rational(1, 10 ** (digits - 10)) * max(abs(x), abs(y)))
 
 
 def _parse(text: str, reference: bool = False) -> Any:

@@ -7,6 +7,7 @@ undecided (``correct`` is None), counted on its own, and never a silent zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
@@ -23,9 +24,6 @@ Reason = Literal["equal", "different", "more than one answer", "no answer found"
 # fmt: on
 REASONS: tuple[Reason, ...] = get_args(Reason)
 UNDECIDED: frozenset[Reason] = frozenset(("too large to evaluate", "timeout", "error"))
-WORKERS = 2
-TIME_LIMIT = 10.0  #: seconds a comparison
-MEMORY = 4 << 30  #: bytes of address space a worker
 
 #: Called with the number of different pairs of answer and reference that have been compared, and of all.
 Progress = Callable[[int, int], None]
@@ -46,7 +44,7 @@ class Verdict:
     detail: str = ""
 
 
-class Grader:
+class Grader(AbstractContextManager["Grader"]):
     """Grades responses; equal pairs of answer and reference are compared once. Use it in a ``with`` statement.
 
     Args:
@@ -55,7 +53,7 @@ class Grader:
         memory: address space of a worker, bytes.
     """
 
-    def __init__(self, workers: int = WORKERS, time_limit: float = TIME_LIMIT, memory: int = MEMORY) -> None:
+    def __init__(self, workers: int = 2, time_limit: float = 10.0, memory: int = 4 << 30) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers} is too small: set it to 1 or above.")
         if not time_limit > 0:
@@ -63,13 +61,7 @@ class Grader:
         self._pool = WorkerPool(workers, time_limit, memory)
         self._known: dict[tuple[str, str], Verdict] = {}
 
-    def __enter__(self) -> Grader:
-        return self
-
     def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """End the worker processes; they start again where they are needed."""
         self._pool.close()
 

@@ -142,13 +142,10 @@ def _applied(rules: Iterable[Rule], text: str) -> str:
 def _strip(text: str) -> str:
     """Without white space, markdown, quotation marks and punctuation at the ends, and without unmatched closers."""
     text = re.sub(r"^(?:[\s*`\"“”:=,#]|>\s|_(?=[_*\s\d$\\])|\}(?!\}))+", "", text)
-    while True:
-        shorter = re.sub(r"(?:[\s*`\"“”,;:&?]|(?<!\.)\.|(?<!\\)_|\\\\|\\(?=\s*\Z))+\Z", "", text)
-        plain = re.sub(r"\\.", "", shorter)
-        shorter = shorter[: -1 if plain.endswith("}") and plain.count("}") > plain.count("{") else None]
-        if shorter == text:
-            return text
-        text = shorter
+    text = re.sub(r"(?:[\s*`\"“”,;:&?]|(?<!\.)\.|(?<!\\)_|\\\\|\\(?=\s*\Z))+\Z", "", text)
+    while text.endswith("}") and text.count("}") > text.count("{"):
+        text = text[:-1].rstrip(" .$")
+    return text
 
 
 class NotMathematics(ValueError):

@@ -43,9 +43,10 @@ def compare(answer: str, reference: str) -> tuple[str, str]:
         if len(expected.items) > 1 and len(split(listed, ",")) == len(expected.items):
             text = listed
         given = _parts(text)
-        one = expected.kind == "value" or (given.kind == "list" and expected.kind not in ("list", "set", "()"))
+        value = expected.kind == "value" and not _RELATION.search(expected.text)
+        one = value or (given.kind == "list" and expected.kind not in ("list", "set", "()"))
         relations = expected.is_set and all(map(_RELATION.search, given.items))
-        if one and given.kind not in ("value", "relation") and not relations:
+        if one and given.kind != "value" and not relations:
             return "more than one answer", ""
         return ("equal" if _same(text, wanted) else "different"), ""
     except NotMathematics as error:
@@ -58,14 +59,14 @@ def compare(answer: str, reference: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Parts:
-    kind: str  # value, relation, list, set, or the two brackets of a tuple or an interval
+    kind: str  # value (or a relation), list, set, or the two brackets of a tuple or an interval
     text: str
-    items: tuple[str, ...] = ()  # of a relation: its sides
-    name: str = ""  # the variable before the equals sign of a value; of a relation: its signs
+    items: tuple[str, ...] = ()
+    name: str = ""  # the variable before the equals sign of a value
 
     @property
     def is_set(self) -> bool:
-        return self.kind == "relation" or len(self.kind) == 2 or bool(_SET.search(self.text))
+        return len(self.kind) == 2 or bool(_SET.search(self.text) or _RELATION.search(self.text))
 
 
 def _parts(text: str, equations: bool | None = None) -> _Parts:
@@ -80,9 +81,6 @@ def _parts(text: str, equations: bool | None = None) -> _Parts:
         equations = not (name or around(sides[0]) or WORD.search(sides[0])) and bool(re.search("[A-Za-z]", sides[0]))
     if not equations:
         text = sides[-1].strip().removeprefix("+")
-    signs, sides = _RELATION.findall(text), split(text, "=", "<", ">", r"\le", r"\ge", r"\neq")
-    if len(sides) > 1:
-        return _Parts("relation", text.replace(THOUSANDS, ""), tuple(sides), "".join(signs))
     brackets = around(text)
     width = len(brackets) // 2
     inner = split(text[width:-width].replace(THOUSANDS, ","), ",", ";") if brackets else []
@@ -108,15 +106,12 @@ def _items(parts: Sequence[str]) -> tuple[str, ...]:
 
 def _same(given_text: str, expected_text: str) -> bool:
     expected = _parts(expected_text)
-    given = _parts(given_text, True if expected.kind == "relation" else None if expected.is_set else False)
+    given = _parts(given_text, True if _RELATION.search(expected.text) else None if expected.is_set else False)
     if given.kind == expected.kind == "value":
         return len({given.name, expected.name} - {""}) < 2 and _same_value(given.text, expected.text)
     if (expected.kind == "list" and given.kind in _LISTS) or (expected.kind == "set" and given.kind in _LISTS[:2]):
         return _in_any_order(given.items, expected.items)
-    if given.kind == expected.kind == "relation":
-        if given.name == expected.name and _in_order(given.items, expected.items):
-            return True
-    elif expected.items and (given.kind == expected.kind or (given.kind == "list" and expected.kind == "()")):
+    if expected.items and (given.kind == expected.kind or (given.kind == "list" and expected.kind == "()")):
         return _in_order(given.items, expected.items)
     if expected.is_set and (given.is_set or given.kind == "list"):
         return _equal(_parse(given.text), _parse(expected.text, reference=True))
@@ -145,8 +140,6 @@ def _same_value(given: str, expected: str) -> bool:
         return len(given) > 1 and given.casefold() == expected.casefold()
     if WORD.search(given):
         raise NotMathematics("words, and no value")
-    if ":" in given and ":" in expected:  # times and ratios
-        return _in_order(given.split(":"), expected.split(":"))
     if (a := number(given)) is not None and (b := number(expected)) is not None:
         return a == b
     # math-verify leaves primes out.

@@ -102,16 +102,16 @@ def _answered(key: SampleKey, row: Mapping[str, Any]) -> tuple[FoundAnswer | Non
 def _count(table: pd.DataFrame) -> dict[str, Any]:
     reasons = table["reason"].value_counts()
 
-    def known(column: str) -> pd.Series | None:
+    def total(column: str) -> float | None:
         """Only where every row says it: a count of some would pass for one of all."""
-        return table[column].astype(float) if column in table and table[column].notna().all() else None
+        return table[column].astype(float).sum() if column in table and table[column].notna().all() else None
 
-    truncated, right, tokens = map(known, ("truncated", "reward_correct", "response_tokens"))
+    truncated, right, tokens = map(total, ("truncated", "reward_correct", "response_tokens"))
     return {
         "samples": len(table),
         "ungraded": int(table["reason"].isin(UNDECIDED).sum()),
-        "truncated": None if truncated is None else int(truncated.sum()),
-        "reward_correct": None if right is None else int(right.sum()),
-        "mean_response_tokens": None if tokens is None else float(tokens.mean()),
+        "truncated": None if truncated is None else int(truncated),
+        "reward_correct": None if right is None else int(right),
+        "mean_response_tokens": None if tokens is None else float(tokens / len(table)),
         "reasons": {reason: int(reasons[reason]) for reason in REASONS if reason in reasons},
     }

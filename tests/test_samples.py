@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from graded import by_hand
 
+from subgroup_offset.evaluation.plan import EvaluationError
 from subgroup_offset.evaluation.samples import (
     COLUMNS,
     ExpectedSamples,
@@ -60,7 +61,7 @@ def test_a_file_that_is_still_being_written(tmp_path, caplog):
 def test_lines_that_cannot_be_used(tmp_path, text, message):
     path = tmp_path / "samples.jsonl"
     path.write_text(text)
-    with pytest.raises(SamplesError, match=message):
+    with pytest.raises(EvaluationError, match=message):
         read_samples(path)
 
 

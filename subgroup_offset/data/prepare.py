@@ -49,16 +49,7 @@ def prepare(
 ) -> Report:
     """Write the parquet file of a benchmark for verl.
 
-    Args:
-        name: of :data:`~subgroup_offset.data.sources.BENCHMARKS`.
-        source, split, config, token: see :func:`~subgroup_offset.data.locate.locate`.
-        problem_column, answer_column: see :func:`~subgroup_offset.data.read.read_rows`.
-        instruction: ``dapo``, or for GSM8K also ``gsm8k``.
-        replicas: how often each problem is repeated (the paper, "Sampling and metrics": 32).
-        limit: at most this many problems, the first ones.
-        strict: rows that give different answers to one problem are an error.
-        output: a directory, or a path that ends in ``.parquet``.
-        progress: where a bar is shown; None: nowhere.
+    The arguments are the command's options, see ``command``; ``progress`` is where a bar is shown.
 
     Raises:
         DataError: with a message for the user; nothing was written then.

@@ -90,16 +90,9 @@ def grade_file(
 ) -> None:
     """Grade a JSONL file, print counts and examples, and write the graded rows.
 
-    Args:
-        path: see :func:`~subgroup_offset.evaluation.rows.read_responses`, also for the two columns.
-        response_column: the response's column.
-        reference_column: the reference's column.
-        output: where the rows go, with ``correct`` (true, false or null: undecided), ``reason``, ``method``,
-            ``extracted`` (the answer, or null) and ``detail``, and with ``math_dapo`` (true or false) if compared.
-        workers: processes for math-verify.
-        time_limit: seconds a comparison may take.
-        compare: also show where verl's ``math_dapo`` says otherwise.
-        show: how many examples of each reason, and of each kind of disagreement.
+    The arguments are the command's options, see ``grade_command``. The rows get ``correct`` (true, false or null:
+    undecided), ``reason``, ``method``, ``extracted`` (the answer, or null) and ``detail``, and ``math_dapo`` (true or
+    false) if compared.
 
     Raises:
         ValueError: with a message for the user.

@@ -64,8 +64,6 @@ def grade_samples(
             of responses, which may be long, only the answers are kept.
         directory: there already.
         plan: what there should be; what is missing of it is counted.
-        workers: processes for symbolic equality.
-        time_limit: seconds a comparison may take.
         console: where a bar is shown; None: nowhere.
 
     Raises:

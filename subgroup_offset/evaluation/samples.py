@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float, is_integer
 
 from subgroup_offset.evaluation.plan import EvaluationError
 from subgroup_offset.evaluation.rows import read_rows
@@ -87,7 +88,7 @@ def read_samples(path: Path) -> pd.DataFrame:
     """Read a table of graded samples from a `.jsonl` or `.parquet` file; columns beyond :data:`COLUMNS` are not read.
 
     Raises:
-        SamplesError: for another kind of file, a line that is no JSON object, or what `validate_samples` refuses.
+        EvaluationError: for another kind of file, a line that is no JSON object, or what `validate_samples` refuses.
     """
     if path.suffix not in (".parquet", ".jsonl"):
         raise SamplesError(f"{path}: a table of samples is a .jsonl or a .parquet file, not {path.suffix or 'this'}.")
@@ -97,7 +98,7 @@ def read_samples(path: Path) -> pd.DataFrame:
         # As objects, with line numbers as the index: pandas would guess numbers and dates from names.
         rows = {number: [row[name] for name in COLUMNS] for number, row in read_rows(path, COLUMNS)}
         return validate_samples(pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS), dtype=object))
-    except EvaluationError as error:
+    except SamplesError as error:
         raise SamplesError(f"{path}: {error}") from None
 
 
@@ -137,15 +138,15 @@ def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str | int | np.integer) and not isinstance(value, bool) and value != ""
+    return is_integer(value) or (isinstance(value, str) and value != "")
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and float(value).is_integer()
+    return is_integer(value) or (is_float(value) and float(value).is_integer())
 
 
 def _is_verdict(value: object) -> bool:
-    return value is pd.NA or isinstance(value, bool | np.bool_) or (_is_number(value) and value in (0, 1))
+    return value is pd.NA or value in (0, 1)
 
 
 _KINDS = {

@@ -126,21 +126,21 @@ def grade_file(
 
 
 def _print_reasons(console: Console, graded: Sequence[Graded], show: int) -> None:
-    examples = {reason: [row for row in graded if row.verdict.reason == reason] for reason in REASONS}
-    methods = Counter(row.verdict.method for row in examples["equal"]).most_common()
+    kinds = {reason: rows for reason in REASONS if (rows := [row for row in graded if row.verdict.reason == reason])}
+    correct, total = len(kinds.get("equal", ())), len(graded)
+    methods = Counter(row.verdict.method for row in kinds.get("equal", ())).most_common()
     notes = {"equal": ", ".join(f"{method} {n}" for method, n in methods)}
-    _print_kinds(console, f"{len(graded)} responses", "reason", examples, len(graded), notes)
-    correct, undecided = len(examples["equal"]), {reason: len(examples[reason]) for reason in UNDECIDED}
-    _say(console, f"accuracy {correct / len(graded):.4f} ({correct} of {len(graded)})", "bold")
-    if total := sum(undecided.values()):
-        kinds = ", ".join(f"{reason} {number}" for reason, number in undecided.items() if number)
-        hint = " Try a longer --time-limit." if undecided["timeout"] else ""
-        most = f"{(correct + total) / len(graded):.4f}.{hint}"
-        text = f"{total} UNDECIDED ({kinds}), counted as not correct; were all correct, accuracy would be {most}"
+    _print_kinds(console, f"{total} responses", "reason", kinds, total, show, notes)
+    _say(console, f"accuracy {correct / total:.4f} ({correct} of {total})", "bold")
+    if undecided := {reason: len(rows) for reason, rows in kinds.items() if reason in UNDECIDED}:
+        number = sum(undecided.values())
+        listed = ", ".join(f"{reason} {n}" for reason, n in undecided.items())
+        hint = " Try a longer --time-limit." if "timeout" in undecided else ""
+        most = f"{(correct + number) / total:.4f}.{hint}"
+        text = f"{number} UNDECIDED ({listed}), counted as not correct; were all correct, accuracy would be {most}"
         _say(console, text, "bold red")
     if several := sum(row.found is not None and row.found.candidates > 1 for row in graded):
         _say(console, f"responses with several different answers, of which the last counts: {several}")
-    _print_examples(console, examples, show)
 
 
 def _print_disagreements(console: Console, graded: Sequence[Graded], show: int) -> None:
@@ -150,10 +150,9 @@ def _print_disagreements(console: Console, graded: Sequence[Graded], show: int) 
             found[kind].append(row)
     kinds = dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
     title = f"{sum(map(len, kinds.values()))} disagreements"
-    _print_kinds(console, title, "math_dapo says otherwise", kinds, len(graded), {})
+    _print_kinds(console, title, "math_dapo says otherwise", kinds, len(graded), show, {})
     right = sum(row.reward.correct for row in graded if row.reward)
     _say(console, f"accuracy by math_dapo {right / len(graded):.4f} ({right} of {len(graded)})", "bold")
-    _print_examples(console, kinds, show)
 
 
 def _print_kinds(
@@ -162,21 +161,18 @@ def _print_kinds(
     heading: str,
     kinds: Mapping[str, Sequence[Graded]],
     total: int,
+    show: int,
     notes: Mapping[str, str],
 ) -> None:
+    """A table of how many rows of each kind there are, and the first ``show`` of each."""
     table = Table(heading, "responses", "share", *["of these"] * bool(notes), title=title, title_style="bold")
     for kind, rows in kinds.items():
-        if rows:
-            style = "green" if kind == "equal" else "bold red" if kind in UNDECIDED else ""
-            table.add_row(kind, str(len(rows)), f"{len(rows) / total:.4f}", notes.get(kind), style=style)
+        style = "green" if kind == "equal" else "bold red" if kind in UNDECIDED else ""
+        table.add_row(kind, str(len(rows)), f"{len(rows) / total:.4f}", notes.get(kind), style=style)
     console.print(table)
-
-
-def _print_examples(console: Console, kinds: Mapping[str, Sequence[Graded]], show: int) -> None:
-    for kind, rows in kinds.items():
-        for i, row in enumerate(rows[:show]):
-            if i == 0:
-                _say(console, kind, "bold")
+    for kind, rows in kinds.items() if show else ():
+        _say(console, kind, "bold")
+        for row in rows[:show]:
             read = f", math_dapo read {_short(row.reward.answer)}" if row.reward else ""
             detail = f" ({row.verdict.detail})" if row.verdict.detail else ""
             answer = "none" if row.verdict.extracted is None else _short(row.verdict.extracted)

@@ -100,19 +100,9 @@ def write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # One schema for all benchmarks: verl concatenates the files it is given, which have to agree.
-    text, number = pa.string(), pa.int64()
-    extra = {"index": number, "benchmark": text, "split": text, "id": text, "replica": number}
-    columns = {
-        "data_source": text,
-        "prompt": pa.list_(pa.struct({"role": text, "content": text})),
-        "ability": text,
-        "reward_model": pa.struct({"style": text, "ground_truth": text}),
-        "extra_info": pa.struct(extra),
-    }
     try:
         with whole_file(path) as draft:
-            pq.write_table(pa.Table.from_pylist(list(rows), schema=pa.schema(columns)), draft)
+            pq.write_table(pa.Table.from_pylist(list(rows)), draft)
             return content_sha256(pq.read_table(draft).to_pylist())
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error}. Choose another --output.") from error

@@ -56,9 +56,6 @@ def prepare(
     """
     benchmark = get_benchmark(name)
     data_source = data_source_of(benchmark, instruction)
-    for option, value in (("replicas", replicas), ("limit", limit)):
-        if value is not None and value < 1:
-            raise DataError(f"--{option} {value} is too small: set it to 1 or above.")
     found = locate(benchmark, source, split, config, token)
     errors: list[str] = []
     rows = read_rows(found.files, problem_column, answer_column, errors)

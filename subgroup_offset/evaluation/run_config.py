@@ -47,8 +47,6 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise EvaluationError(f"--temperature {self.temperature:g} is negative: set it to 0 (greedy) or above.")
         if not 0 < self.top_p <= 1:
             raise EvaluationError(f"--top-p {self.top_p:g} is outside (0, 1]: set it to 1.0 to sample from everything.")
 

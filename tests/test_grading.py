@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from corpus.grading_cases import CASES as MEASURED
 from corpus.grading_hmmt import SPELLINGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from subgroup_offset.evaluation.answers import find_answer
 from subgroup_offset.evaluation.grade_file import BOX, EARLIER, ONLY_REWARD, SPELLING, disagreement, load_reward
@@ -125,14 +127,14 @@ def test_verdicts_come_in_order_and_say_what_was_read_and_how(grader):
     ]
 
 
-def test_progress_counts_different_pairs(grader):
-    calls = []
+def test_progress_is_shown_and_equal_pairs_are_compared_once(grader):
     samples = [(rf"Answer: \sqrt{{{n % 3 + 20}}}", r"\sqrt{21}") for n in range(9)]
-    grader.grade(samples, lambda done, total: calls.append((done, total)))
-    assert calls == [(1, 3), (2, 3), (3, 3)]
-    calls.clear()
-    grader.grade(samples, lambda done, total: calls.append((done, total)))
-    assert calls == [(0, 0)]  # they are known
+    shown = []
+    for _ in range(2):
+        console = Console(file=StringIO(), force_terminal=True)
+        grader.grade(samples, console)
+        shown.append(console.file.getvalue())
+    assert "100%" in shown[0] and shown[1] == ""  # then they are known
 
 
 def test_a_time_out_is_no_wrong_answer():

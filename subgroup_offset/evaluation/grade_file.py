@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -107,12 +106,8 @@ def grade_file(
     ]
     if not samples:
         raise EvaluationError(f"{path} has no rows: there is nothing to grade.")
-    with Grader(workers, time_limit) as grader, Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("different answers", total=None)
-        verdicts = grader.judge(
-            [(found, reference) for _, found, reference, _ in samples],
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with Grader(workers, time_limit) as grader:
+        verdicts = grader.judge([(found, reference) for _, found, reference, _ in samples], Console(stderr=True))
     graded = [Graded(*sample, verdict) for sample, verdict in zip(samples, verdicts, strict=True)]
     if output:
         columns = [asdict(row.verdict) | ({"math_dapo": row.reward.correct} if row.reward else {}) for row in graded]

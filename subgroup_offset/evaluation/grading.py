@@ -6,11 +6,14 @@ undecided (``correct`` is None), counted on its own, and never a silent zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
+
+from rich.console import Console
+from rich.progress import track
 
 from subgroup_offset.evaluation.answers import MAX_ANSWER, FoundAnswer, find_answer
 from subgroup_offset.evaluation.clean import NotMathematics, check, clean, number
@@ -24,9 +27,6 @@ Reason = Literal["equal", "different", "more than one answer", "no answer found"
 # fmt: on
 REASONS: tuple[Reason, ...] = get_args(Reason)
 UNDECIDED: frozenset[Reason] = frozenset(("too large to evaluate", "timeout", "error"))
-
-#: Called with the number of different pairs of answer and reference that have been compared, and of all.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -65,30 +65,27 @@ class Grader(AbstractContextManager["Grader"]):
         """End the worker processes; they start again where they are needed."""
         self._pool.close()
 
-    def grade(self, samples: Sequence[tuple[str, str]], progress: Progress | None = None) -> list[Verdict]:
+    def grade(self, samples: Sequence[tuple[str, str]], console: Console | None = None) -> list[Verdict]:
         """A verdict for each pair of a response and its reference, in their order.
 
         Raises:
             ValueError: for a reference that is empty, too long or no mathematics, before anything is graded.
             PoolError: if no worker process can be started.
         """
-        return self.judge([(find_answer(response), reference) for response, reference in samples], progress)
+        return self.judge([(find_answer(response), reference) for response, reference in samples], console)
 
-    def judge(
-        self, answers: Sequence[tuple[FoundAnswer | None, str]], progress: Progress | None = None
-    ) -> list[Verdict]:
-        """As :meth:`grade`, for answers that have been found already (None: none was)."""
+    def judge(self, answers: Sequence[tuple[FoundAnswer | None, str]], console: Console | None = None) -> list[Verdict]:
+        """As :meth:`grade`, for answers that have been found already (None: none was); a bar is shown on a console."""
         for i, (_, reference) in enumerate(answers):
             if (problem := reference_problem(reference)) is not None:
                 raise ValueError(f"reference {i}, {reference!r}, {problem}")
         new = {(found.text, reference) for found, reference in answers if found} - self._known.keys()
         self._known |= {pair: verdict for pair in new if (verdict := _without_workers(*pair))}
         left = sorted(new - self._known.keys())
-        show = progress or (lambda done, total: None)
-        show(len(new) - len(left), len(new))
-        for i, (reason, detail) in enumerate(self._pool.compare(left)):
-            self._known[left[i]] = _verdict(reason, left[i][0], "symbolic", detail)  # type: ignore[arg-type]
-            show(len(new) - len(left) + i + 1, len(new))
+        hidden = console is None or not left
+        outcomes = track(self._pool.compare(left), "grading answers", len(left), console=console, disable=hidden)
+        for pair, (reason, detail) in zip(left, outcomes, strict=True):
+            self._known[pair] = _verdict(reason, pair[0], "symbolic", detail)  # type: ignore[arg-type]
         none = Verdict(False, "no answer found")
         return [self._known[found.text, reference] if found else none for found, reference in answers]
 

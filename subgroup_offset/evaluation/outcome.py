@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.progress import Progress
 
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
 from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, reference_problem
@@ -73,12 +72,8 @@ def grade_samples(
     found = sorted(((key, *_answered(key, row)) for key, row in samples), key=lambda sample: sample[0])
     if not found:
         raise EvaluationError("There is no sample to grade.")
-    with Grader(workers, time_limit) as grader, Progress(console=console, disable=console is None) as bar:
-        task = bar.add_task("grading different answers", total=None)
-        verdicts = grader.judge(
-            [(answer, rest["reference"]) for _, answer, rest in found],
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with Grader(workers, time_limit) as grader:
+        verdicts = grader.judge([(answer, rest["reference"]) for _, answer, rest in found], console)
     rows = [key._asdict() | asdict(v) | rest for (key, _, rest), v in zip(found, verdicts, strict=True)]
     write_text(directory / GRADED, "".join(json.dumps(row) + "\n" for row in rows))
     table = pd.DataFrame(rows)

@@ -60,9 +60,8 @@ def read_responses(path: Path, response: str | None, reference: str | None) -> I
         response = response or _column(row, RESPONSE_COLUMNS, "response", where)
         reference = reference or _column(row, REFERENCE_COLUMNS, "reference", where)
         if absent := {response, reference} - row.keys():
-            raise EvaluationError(
-                f"{where}: there is no column {absent.pop()!r}; the row has {', '.join(row) or 'none'}."
-            )
+            have = ", ".join(row) or "none"
+            raise EvaluationError(f"{where}: there is no column {absent.pop()!r}; the row has {have}.")
         text, answer = row[response], row[reference]
         if not isinstance(text, str):
             raise EvaluationError(f"{where}: {response}={text!r} is no text: give the model's response.")

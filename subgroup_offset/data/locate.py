@@ -28,8 +28,8 @@ def locate(
 ) -> Found:
     """Find the files, after downloading them if they are on the hub.
 
-    What is None is the benchmark's own; of a single file the split is only a label. ``source`` is an existing local file
-    or directory (laid out as a repository), else ``owner/name[@revision]``.
+    What is None is the benchmark's own; of a single file the split is only a label. ``source`` is an existing local
+    file or directory (laid out as a repository), else ``owner/name[@revision]``.
 
     Raises:
         DataError: for a source, a split or a configuration that does not exist, or a hub that cannot be reached.

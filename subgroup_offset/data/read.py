@@ -48,8 +48,8 @@ class Row(NamedTuple):
 def read_rows(files: Mapping[str, Path], problem: str | None, answer: str | None, errors: list[str]) -> Iterator[Row]:
     """All rows of some files in order.
 
-    ``files`` have the names that messages call them by; ``problem`` and ``answer`` are columns that the user chose, exact,
-    or None for the usual names; ``errors`` takes a line for every row that is none.
+    ``files`` have the names that messages call them by; ``problem`` and ``answer`` are columns that the user chose,
+    exact, or None for the usual names; ``errors`` takes a line for every row that is none.
 
     Raises:
         DataError: for a file that cannot be read, is empty, or has no such columns.

@@ -59,7 +59,7 @@ def test_unfinished_and_repeated_samples_are_counted(tmp_path, caplog):
     (tmp_path / "b.jsonl").write_text(json.dumps(row(KEY, "second")) + "\n")
     ((key, found),) = read_generations(tmp_path)
     assert key == KEY and found["response"] == "first"
-    assert "1 unfinished lines" in caplog.text and "1 samples are there more than once" in caplog.text
+    assert "a.jsonl, line 2 is unfinished" in caplog.text and "1 samples are there more than once" in caplog.text
 
 
 def test_a_last_line_without_a_newline_counts_if_it_is_whole(tmp_path):
@@ -71,9 +71,9 @@ def test_a_last_line_without_a_newline_counts_if_it_is_whole(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["{", "{}"], r"f.jsonl, line 1: no JSON .*: remove the line"),
+        (["{", "{}"], r"f.jsonl, line 1: no JSON .*: remove or mend the line"),
         (["[1]"], "line 1: no JSON object, but list"),
-        ([json.dumps({k: v for k, v in row(KEY).items() if k != "replica"})], "line 1: no 'replica': each line needs"),
+        ([json.dumps({k: v for k, v in row(KEY).items() if k != "replica"})], "line 1: no 'replica': every line needs"),
         ([json.dumps(row(KEY) | {"sample": -1})], "sample=-1 is no number"),
         ([json.dumps(row(KEY) | {"sample": True})], "sample=True is no number"),
         ([json.dumps(row(KEY) | {"response": None})], "response=None is no text"),

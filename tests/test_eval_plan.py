@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from eval_samples import plan, problem
+from eval_samples import plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subgroup_offset.evaluation.plan import EvaluationError, SampleKey, SamplingPlan, read_requests, write_requests
+from subgroup_offset.evaluation.plan import EvaluationError, SampleKey, read_requests, write_requests
 
 SIZES = st.integers(1, 4)
 PLANS = st.builds(plan, replicas=SIZES, samples=SIZES, a=SIZES, b=st.integers(0, 3))
@@ -46,10 +46,3 @@ def test_requests_come_back_from_the_file(tmp_path):
 def test_samples_of_another_evaluation_are_refused():
     with pytest.raises(EvaluationError, match=r"1 samples are not of this evaluation, \('a', 'a-0', 0, 3\)"):
         plan(a=1).remaining({SampleKey("a", "a-0", 0, 3), SampleKey("a", "a-0", 0, 2)})
-
-
-def test_plans_that_cannot_be():
-    with pytest.raises(EvaluationError, match="--replicas 0 is too small"):
-        plan(replicas=0, a=1)
-    with pytest.raises(EvaluationError, match="has problem '1' twice"):
-        SamplingPlan((problem("a", "1"), problem("a", "1")), 1, 1)

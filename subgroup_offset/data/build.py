@@ -52,12 +52,8 @@ def collect(rows: Iterable[Row], benchmark: Benchmark, split: str, instruction: 
     answers none is: which is right cannot be told from the data, a wrong ground truth rewards wrong solutions, and a
     problem less is the smaller loss.
 
-    Args:
-        rows: in order.
-        benchmark: has the rule for answers.
-        split: part of the ids of problems that have none.
-        instruction: what problems are wrapped in. A text that is in this wrapper already is kept exactly.
-        errors: takes a line for every row that cannot be used; such a row goes into nothing but ``rows``.
+    A text that is in the wrapper of ``instruction`` already is kept exactly. ``errors`` takes a line for every row that
+    cannot be used; such a row goes into nothing but ``rows``.
     """
     stem = benchmark.stem(split)
     found: dict[str, SourceProblem] = {}
@@ -124,11 +120,7 @@ def verl_rows(
     All problems come once before any comes again, so that the first ``len(problems) * r`` rows (verl's
     ``data.val_max_samples``) are r whole replicas. ``extra_info.index`` counts rows, ``id`` names the problem.
 
-    Args:
-        problems: in the order they are written in.
-        data_source: what verl chooses the reward by, and names validation metrics after.
-        benchmark, split: for ``extra_info``.
-        replicas: how often each problem is repeated (the paper's evaluation: 32).
+    ``data_source`` is what verl chooses the reward by, and names validation metrics after.
     """
     repeated = [(replica, problem) for replica in range(replicas) for problem in problems]
     place = {"benchmark": benchmark, "split": split}

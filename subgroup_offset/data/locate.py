@@ -28,12 +28,8 @@ def locate(
 ) -> Found:
     """Find the files, after downloading them if they are on the hub.
 
-    Args:
-        benchmark: says what is read where ``source``, ``split`` and ``config`` are None.
-        source: an existing local file or directory (laid out as a repository), else ``owner/name[@revision]``.
-        split: of a single file only a label; elsewhere the default is the benchmark's own, or the only one there is.
-        config: the configuration of a repository or directory that has several.
-        token: for the hub; None: the one that ``huggingface_hub`` finds.
+    What is None is the benchmark's own; of a single file the split is only a label. ``source`` is an existing local
+    file or directory (laid out as a repository), else ``owner/name[@revision]``.
 
     Raises:
         DataError: for a source, a split or a configuration that does not exist, or a hub that cannot be reached.

@@ -49,25 +49,13 @@ def prepare(
 ) -> Report:
     """Write the parquet file of a benchmark for verl.
 
-    Args:
-        name: of :data:`~subgroup_offset.data.sources.BENCHMARKS`.
-        source, split, config, token: see :func:`~subgroup_offset.data.locate.locate`.
-        problem_column, answer_column: see :func:`~subgroup_offset.data.read.read_rows`.
-        instruction: ``dapo``, or for GSM8K also ``gsm8k``.
-        replicas: how often each problem is repeated (the paper, "Sampling and metrics": 32).
-        limit: at most this many problems, the first ones.
-        strict: rows that give different answers to one problem are an error.
-        output: a directory, or a path that ends in ``.parquet``.
-        progress: where a bar is shown; None: nowhere.
+    The arguments are the command's options, see ``command``; ``progress`` is where a bar is shown.
 
     Raises:
         DataError: with a message for the user; nothing was written then.
     """
     benchmark = get_benchmark(name)
     data_source = data_source_of(benchmark, instruction)
-    for option, value in (("replicas", replicas), ("limit", limit)):
-        if value is not None and value < 1:
-            raise DataError(f"--{option} {value} is too small: set it to 1 or above.")
     found = locate(benchmark, source, split, config, token)
     errors: list[str] = []
     rows = read_rows(found.files, problem_column, answer_column, errors)
@@ -109,19 +97,9 @@ def write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> str:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # One schema for all benchmarks: verl concatenates the files it is given, which have to agree.
-    text, number = pa.string(), pa.int64()
-    extra = {"index": number, "benchmark": text, "split": text, "id": text, "replica": number}
-    columns = {
-        "data_source": text,
-        "prompt": pa.list_(pa.struct({"role": text, "content": text})),
-        "ability": text,
-        "reward_model": pa.struct({"style": text, "ground_truth": text}),
-        "extra_info": pa.struct(extra),
-    }
     try:
         with whole_file(path) as draft:
-            pq.write_table(pa.Table.from_pylist(list(rows), schema=pa.schema(columns)), draft)
+            pq.write_table(pa.Table.from_pylist(list(rows)), draft)
             return content_sha256(pq.read_table(draft).to_pylist())
     except OSError as error:
         raise DataError(f"{path} cannot be written: {error}. Choose another --output.") from error

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from subgroup_offset.data.errors import DataError, written
 from subgroup_offset.data.locate import SUFFIXES
 from subgroup_offset.files import json_object, numbered_lines
+from subgroup_offset.text import flat
 
 # In order of preference, in any case; a dot goes into a struct. "solution" is last: it often holds a whole derivation.
 _PROBLEM = ("problem", "question", "prompt")
@@ -47,10 +48,8 @@ class Row(NamedTuple):
 def read_rows(files: Mapping[str, Path], problem: str | None, answer: str | None, errors: list[str]) -> Iterator[Row]:
     """All rows of some files in order.
 
-    Args:
-        files: by the names that messages call them by.
-        problem, answer: columns that the user chose, exact; None: the usual names are tried.
-        errors: takes a line for every row that is none.
+    ``files`` have the names that messages call them by; ``problem`` and ``answer`` are columns that the user chose,
+    exact, or None for the usual names; ``errors`` takes a line for every row that is none.
 
     Raises:
         DataError: for a file that cannot be read, is empty, or has no such columns.
@@ -60,14 +59,15 @@ def read_rows(files: Mapping[str, Path], problem: str | None, answer: str | None
         for number, content in _contents(label, path):
             where = f"{label}, row {number}"
             try:
-                cells = _cells(content)
+                row = _cells(content)
             except ValueError as error:
                 errors.append(f"{where}: {written(content)} is {error}. Correct or remove it.")
                 continue
-            columns = columns or choose_columns(label, list(cells), problem, answer)
-            id_ = _row_id(cells, columns)
-            where += f", id {id_}" if id_ is not None else ""
-            yield Row(where, id_, _cell(cells, columns.problem), _cell(cells, columns.answer), columns)
+            columns = columns or choose_columns(label, list(row), problem, answer)
+            cells = row | dict(flat(row))
+            id_ = next(filter(None, (_id(cells.get(name)) for name in columns.ids)), None)
+            where += f", id {id_}" if id_ else ""
+            yield Row(where, id_, cells.get(columns.problem), cells.get(columns.answer), columns)
         if not number:
             raise DataError(f"{label} holds no rows.")
 
@@ -99,20 +99,10 @@ def _find(columns: Sequence[str], name: str) -> str | None:
     return column and f"{column}{dot}{rest}"
 
 
-def _cell(cells: Mapping[str, Any], name: str) -> Any:
-    """A row's value, inside a struct if the name says so; None where there is none."""
-    value: Any = cells
-    for part in [name] if name in cells else name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def _row_id(cells: Mapping[str, Any], columns: Columns) -> str | None:
-    for name in columns.ids:
-        value = _cell(cells, name)
-        if isinstance(value, str | int | float) and value == value and str(value).strip():
-            return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    return None
+def _id(value: Any) -> str | None:
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else str(value) if value == value else None
+    return str(value).strip() or None if isinstance(value, str | int) else None
 
 
 def _cells(content: Any) -> dict[str, Any]:

@@ -20,8 +20,8 @@ THOUSANDS = "{,}"  #: The comma of ``1,234``; where a list is asked for it parts
 
 # Each with the plain character or the command that it stands for.
 _UNICODE = r"""
-− - – - — - ‒ - ﹣ - × \cdot ⋅ \cdot · \cdot ∙ \cdot ∗ \cdot ÷ / ∕ / ⁄ / 、 , ， , ； ; 。 . “ " ” " ’ ' ′ ' ⟨ ( ⟩ )
-≤ \le ≥ \ge ≠ \neq ≈ \approx π \pi ∞ \infty ° ^{\circ} º ^{\circ} ± \pm ∓ \mp ∪ \cup ∩ \cap ∈ \in ∅ \emptyset
+− - – - — - ‒ - × \cdot ⋅ \cdot · \cdot ∙ \cdot ∗ \cdot ÷ / ∕ / ⁄ / 、 , ， , ； ; 。 . “ " ” " ’ ' ′ ' ⟨ ( ⟩ )
+≤ \le ≥ \ge ≠ \ne ≈ \approx π \pi ∞ \infty ° ^{\circ} º ^{\circ} ± \pm ∓ \mp ∪ \cup ∩ \cap ∈ \in ∅ \emptyset
 ℝ \mathbb{R} ℤ \mathbb{Z} √ \sqrt ∛ \sqrt[3] ⌊ \lfloor ⌋ \rfloor ⌈ \lceil ⌉ \rceil θ \theta φ \phi
 """.split()  # noqa: SIM905
 _SYMBOLS = {ord(one): other + " " * (other > "A") for one, other in zip(_UNICODE[::2], _UNICODE[1::2], strict=True)}
@@ -29,16 +29,17 @@ _SYMBOLS |= dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff€£¥₹¢�
 _SMALL = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ₀₁₂₃₄₅₆₇₈₉", "0123456789-+n0123456789")
 # What math-verify does not read, and second names of what is looked for here.
 _SYNONYMS = r"""
-\dfrac \frac \tfrac \frac \cfrac \frac \dbinom \binom \times \cdot \ast \cdot * \cdot \lor , \vee , \land , \wedge ,
-\langle ( \lparen ( \rangle ) \rparen ) \lbrack [ \rbrack ] \lbrace \{ \rbrace \} \% % \mid | \div / \lt < \gt >
-\leq \le \geq \ge \leqslant \le \geqslant \ge \ne \neq \simeq \approx \sim \approx \varnothing \emptyset \varphi \phi
-\lg \log_{10}
+<= \le >= \ge != \neq := = \leq \le \geq \ge \leqslant \le \geqslant \ge \ne \neq \lt < \gt > \lor , \vee , \land ,
+\dfrac \frac \tfrac \frac \cfrac \frac \dbinom \binom \times \cdot \ast \cdot * \cdot \div / \% % \mid | \lg \log_{10}
+\langle ( \lparen ( \rangle ) \rparen ) \lbrack [ \rbrack ] \lbrace \{ \rbrace \} \varnothing \emptyset
+\simeq \approx \sim \approx
 """.split()  # noqa: SIM905
 _NAMES = dict(zip(_SYNONYMS[::2], _SYNONYMS[1::2], strict=True))
+# Spaces, sizes, colours and other looks of TeX.
 _LOOKS = (
-    r"\\(?:[hv]space\*?|color|phantom|tag|label|textcolor)\s*\{[^{}]*\}|\\(?:left|right)\s*\.|\\[!>$]|\\(?:left|right|"
-    r"middle|[bB]igg?[lrm]?|(?:display|text)style|(?:no)?limits|therefore|[lL]arge|huge|small|blacksquare|[sS]quare|Box|"
-    r"qed|checkmark|newline|bf|it|rm|sf|tt)(?![A-Za-z])"
+    r"\\(?:[hv]space\*?|color|phantom|tag|label|textcolor)\s*\{[^{}]*\}|\\(?:left|right)\s*\.|\\[>$,;: ]|(?<=[\w}$])~|"
+    r"\\(?:left|right|middle|[bB]igg?[lrm]?|(?:display|text)style|q?quad|thinspace|(?:no)?limits|therefore|[lL]arge|"
+    r"huge|small|blacksquare|[sS]quare|Box|qed|checkmark|newline|bf|it|rm|sf|tt)(?![A-Za-z])"
 )
 _FACE = (
     r"\\(?:text(?:rm|sf|tt|normal|up|bf|it|sl)?|math(?:rm|bf|it|sf|tt|normal)|[mhf]?box|boxed|operatorname\*?|bm|"
@@ -49,84 +50,73 @@ _FUNCTION = (
     r"(?<![\\A-Za-z])(?:(?:sqrt|pi|infinity|infty|(?:arc)?(?:sin|cos|tan)h?|cot|csc|log|ln|lg|binom)(?![A-Za-z])"
     r"|(?:exp|lcm|gcd|max|min|sec)(?=\s*\(|\s*\\[{(]|\s*_))"
 )
-_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "百": 2, "千": 3, "万": 4, "亿": 8}
-_SEGMENT = re.compile(
-    r"\$\$([^$]++)\$\$|\\\[((?:[^\\]|\\[^\]])++)\\\]|\\\(((?:[^\\]|\\[^)])++)\\\)|(?<!\\)\$((?:[^$\\]|\\.)++)\$", re.S
-)
-# Words without digits and formulas; a lone letter would be a factor, unless it is an article or a unit.
-_ONLY_WORDS = re.compile(r"(?:[A-Za-z'/-]{2,}|(?<![A-Za-z])[aAImghs](?![A-Za-z])|[\s.:,;!*_()\"])*+")
-_DENIAL = re.compile(r"\b(?:not|no|cannot|never|impossible|\w+n't|wrong|incorrect|false|unless|except|if)\b", re.I)
+_CJK = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+"
+_DENIAL = r"\b(?:not|no|cannot|never|impossible|\w+n't|wrong|incorrect|false|unless|except|if)\b"
 # Words that no unit or noun phrase has: the number beside them is not, or not all of, the answer.
-_CLAIM = re.compile(
-    rf"{_DENIAL.pattern}|\b(?:hal(?:f|ves)|thirds?|quarters?|(?:fif|six|seven|eigh|nin|ten|hundred|thousand)ths?|tens|"
+_CLAIM = (
+    rf"(?:{_DENIAL}|\b(?:hal(?:f|ves)|thirds?|quarters?|(?:fif|six|seven|eigh|nin|ten|hundred|thousand)ths?|tens|"
     r"hundreds?|thousands?|\w+illions?|dozens?|scores?|twice|thrice|double|triple|negative|minus|plus|times|over|divided|"
     r"by|of|to|than|mod|modulo|base|choose|factorial|squared|cubed|power|root|less|more|fewer|greater|least|most|up|from|"
-    r"between|approx\w*|about|around|nearly|roughly|almost|or|and|but|when|with|without|then|else|maybe|perhaps)\b",
-    re.I,
+    r"between|approx\w*|about|around|nearly|roughly|almost|or|and|but|when|with|without|then|else|maybe|perhaps)\b)"
 )
-_TOTAL = re.compile(r"\b(?:an?|the)?\s*total of\b|\bin total\b|\bof (?:them|these)\b|\bfinal answer\b", re.I)
-# What follows a complete answer: another sentence, the range of a variable or a reason.
+# What follows a complete answer: another sentence or a reason.
 _REMARK = re.compile(
     r"(?:(?<=[\w})\]!%$])\.\s+(?=[A-Z])(?!(?:Or|And|Also|But|However|Wait|No|Actually|Not)\b)"
-    r"|,\s*\$?[a-z]\s*\\in\s*\\mathbb|[,;]?\s*[\s(]\(?(?:because|since|where|attained|achieved|for all|for any|"
-    r"(?:when|at) \$?[a-z]\s*=(?!.*\b(?:when|if|or|otherwise)\b))(?![a-z])).*",
+    r"|[,;]?\s*[\s(]\(?(?:because|since|where|attained|achieved|for all|for any)(?![a-z])).*",
     re.S,
 )
-_INTRODUCTION = r"^(?:[A-Za-z']++,?\s++){1,20}(?:is|are|equals|be)\s*:?\s+(?=\S)|^(?:[A-Za-z']++\s*+){1,6}:\s*"
-_LEADING = r"^(?:(?:[A-Za-z']{2,}+|a)[,:]?\s++)++(?=[-+\d(\[{\\.])"
-_CJK = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+"
-_UNIT_LETTERS = "mghsdLJNAVWKCF"  # that are units where they stand behind a number and a space
+# What introduces a value: any phrase before `is`, and words alone.
+_PHRASE = rf"(?i)^(?!.*{_DENIAL})(?:[a-z']++,?\s++)*(?:is|are|equals|be)\s*:?\s+(?=\S)"
+_INTRODUCTION = rf"(?i)^(?!.*{_CLAIM})(?:(?:[a-z']{{2,}}+|a)[,:]?\s++|{_CJK}[:：]?\s*+)++(?=[-+\d(\[{{\\.])"
 # Plain words of three letters could be products of variables, so without a space before them they are no unit.
-_UNIT_WORD = r"(?:[A-Za-z][A-Za-z']{2,}+|[cmkdn]m|[km]g|m[lLs]|ft|in|mi|hr|[kM]?Hz|[kM]?Pa|k[WJN]|sq|cu)"
+_ONE_UNIT = (
+    r"(?:(?<![A-Za-z\\])(?:[A-Za-z][A-Za-z']{2,}+|[cmkdn]m|[km]g|m[lLs]|ft|in|mi|hr|[kM]?Hz|[kM]?Pa|k[WJN]|sq|cu"
+    r"|[mghsdLJNAVWKCF-])(?![A-Za-z(])\.?(?:\s*\^\s*\{?-?\d\}?)?)"
+)
+_GLUED = r"(?<=\d)(?:[cmk]m|kg|ml|ft|mph)(?![A-Za-z])(?:\^\{?[23]\}?)?"
+_UNITS = rf"(?:{_GLUED}|\s+{_ONE_UNIT})(?:[\s/·-]*(?:\\cdot)?\s*{_ONE_UNIT})*+"
+_NOUNS = rf"(?:(?<=[\d}})\]!%|])|(?<=\\pi))\s*(?:{_UNITS}|\(\s*[A-Za-z][A-Za-z ',-]+\s*\)|{_CJK})\s*(?=[,;]|\Z)"
 _ONE = r"(\d|[A-Za-z]|\\(?!frac|sqrt|binom)[A-Za-z]+)"
 _GROUP = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 
+
 _TYPESET: tuple[Rule, ...] = (
-    (r"(?<![\d)])\*\*|\*\*(?![\d(-])", " "),
-    (r"\A\s*~\s*(?=\d)", r"\\approx "),
-    (r"(?<=\d)(?:\\[,;:! ]|\{,\}|,\\!|~)+(?=\d{3}(?!\d))", ""),
+    (r"(?<=[\d)])\*\*(?=[\d(-])", "^"),
+    (r"\*\*", " "),
+    (r"\\!", ""),
     (_LOOKS, " "),
-    (r"\\[,;: ]|\\q?quad(?![A-Za-z])|\\thinspace(?![A-Za-z])|~", " "),
-    *[(_FACE, r" \1 ")] * 3,
+    *[(_FACE, r" \1 ")] * 2,
 )
 _WORDS: tuple[Rule, ...] = (
-    (r"^\s*minus\s+(?=\d)", "-"),
     (r"(?<=[\d}])\s*(?:percent|pct)(?![A-Za-z])", "%"),
-    (r"(?<=[\d}])\s*degrees?(?![A-Za-z])|(?<=\^\{\\circ\} )[CF]\b", r"^{\\circ}"),
-    (rf"(?<=[\d}}])\s*({'|'.join(_SCALES)})(?![A-Za-z])", lambda match: rf"\cdot10^{{{_SCALES[match[1]]}}}"),
-    (rf"^\s*{_CJK}[:：]?\s*|^\s+", ""),
-    (_INTRODUCTION, lambda match: match[0] if _DENIAL.search(match[0]) else ""),
-    (_LEADING, lambda match: match[0] if _CLAIM.search(match[0]) else ""),
     (r"\s*,?\s*(?<![\\A-Za-z])(?:and|or)(?![A-Za-z])\s*|\s*[或和]\s*", ", "),
+    (_PHRASE, ""),
+    (_INTRODUCTION, ""),
+    (_NOUNS, lambda match: match[0] if re.search(_CLAIM, match[0], re.I) else ""),
 )
 _FORMULA: tuple[Rule, ...] = (
-    (r"(?<=[\d)])\*\*(?=[\d(-])", "^"),
-    ("!=", r"\\neq "),
-    (r"([<>:])=", lambda match: {"<": r"\le ", ">": r"\ge ", ":": "="}[match[1]]),
+    (r"\\\{\s*\\\}", r"\\emptyset "),
     (r"(?<![A-Za-z\d.])(\d+(?:\.\d+)?)[eE]([-+]?\d+)(?![\w.])", r"\1\\cdot10^{\2}"),
     # Plain roots have the whole number under them; TeX's have one token.
     (r"(\\sqrt(?:\[\d+\])?)\s+(\d+(?:\.\d+)?)", r"\1{\2}"),
     (r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)", lambda match: match[0].replace(",", THOUSANDS)),
-    (r"(?<![\d./])\d{1,3}(?: \d{3})+(?![\d/])", lambda match: match[0].replace(" ", "")),
+    (r"(?<![\d./])\d{1,3}(?: +\d{3})+(?![\d/])", lambda match: match[0].replace(" ", "")),
     (r"(?<![\d./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])", r"(\1+\\frac{\2}{\3})"),
     (r"(?<=\d)(?<![_^]\d)(?<!frac\d)\s+(?=\d)", ","),
-    (r"\\[A-Za-z]+|\\.|\*", lambda match: _NAMES.get(match[0], match[0]) + " "),
+    (r"\\[A-Za-z]+|\\.|[<>!:]=|\*", lambda match: _NAMES.get(match[0], match[0]) + " "),
     (r"([\^_]|\\sqrt\s*(?:\[\d+\])?)\s*\(((?:[^()]|\([^()]*\))*)\)", r"\1{\2}"),
     (r"\^\s*([-+]?\d+|[-+][A-Za-z])", r"^{\1}"),
     (rf"(\^|_|\\(?:frac|binom|sqrt\s*(?:\[[^\]]*\])?))\s*{_ONE}", r"\1{\2}"),
     (rf"(\\(?:frac|binom)\s*{_GROUP})\s*{_ONE}", r"\1{\2}"),
     (r"(\\[A-Za-z]+ )\s*(?=[A-Za-z])|\s+", lambda match: match[1] or ""),
-    *[(r"\A\{([^{},;]*(?:\{[^{}]*\}[^{},;]*)*)\}\Z", r"\1")] * 2,
-    (r"(?<![\d.A-Za-z)\]}!\\])(\d+)\\frac\{(\d+)\}\{(\d+)\}(?![\^!])", r"(\1+\\frac{\2}{\3})"),
-    (r"\\\{\\\}", r"\\emptyset"),
 )
 
 
-def clean(answer: str, variables: str = "") -> str:
+def clean(answer: str) -> str:
     """The mathematics of an answer of at most a few thousand characters, without white space.
 
-    Arguments and powers have braces, mixed numbers are sums, ``2^10`` and ``2^(10)`` have the power 10, and degrees are
-    radians in trigonometric functions and units elsewhere. ``variables`` is a text whose letters are no units.
+    Arguments and powers have braces, ``2^10`` and ``2^(10)`` have the power 10, and degrees are radians in
+    trigonometric functions and units elsewhere.
     """
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ]+", lambda match: "^{" + match[0].translate(_SMALL) + "}", answer)
     text = re.sub("[₀-₉]+", lambda match: "_{" + match[0].translate(_SMALL) + "}", text)
@@ -134,10 +124,10 @@ def clean(answer: str, variables: str = "") -> str:
     text = unicodedata.normalize("NFKC", text).translate(_SYMBOLS)
     if re.search(_ROWS, text):
         text = re.sub(r"\\\\\s*&?\s*=", "=", re.sub(_ROWS, " ", text)).replace(r"\\", ",").replace("&", " ")
-    text = _strip(_segment(_REMARK.sub("", _strip(_applied(_TYPESET, text)))))
-    text = re.sub(_FUNCTION, lambda match: "\\" + match[0].replace("infinity", "infty"), _TOTAL.sub(" ", text))
-    text = _strip(_without_units(_applied(_WORDS, text), variables))
-    text = _applied(_FORMULA, text)
+    text = _strip(_REMARK.sub("", _strip(_applied(_TYPESET, text))))
+    text = " ".join(re.sub(r"(?<!\\)\$|\\[()]|\\\[|(?<!\\)\\\]", " ", text).split())
+    text = re.sub(_FUNCTION, lambda match: "\\" + match[0].replace("infinity", "infty"), _strip(text))
+    text = _applied(_FORMULA, _strip(_applied(_WORDS, text)))
     if not re.search(r"\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])", text):
         return text.replace(r"^{\circ}", "")
     return re.sub(r"(\d+(?:\.\d+)?)\^\{\\circ\}", r"(\1\\cdot\\frac{\\pi}{180})", text)
@@ -151,36 +141,11 @@ def _applied(rules: Iterable[Rule], text: str) -> str:
 
 def _strip(text: str) -> str:
     """Without white space, markdown, quotation marks and punctuation at the ends, and without unmatched closers."""
-    text = re.sub(r"^(?:[\s*`\"“”:=,#]|'(?=.*'\Z)|>\s|_(?=[_*\s\d$\\])|\}(?!\}))+", "", text)
-    while True:
-        shorter = re.sub(r"(?:[\s*`\"“”,;:&?]|(?<=[\d\s])'|(?<!\.)\.|(?<!\\)_|\\\\|\\(?=\s*\Z))+\Z", "", text)
-        plain = re.sub(r"\\.", "", shorter)
-        if shorter.endswith("}") and not shorter.endswith("\\}") and plain.count("}") > plain.count("{"):
-            shorter = shorter[:-1]
-        if shorter == text:
-            return text
-        text = shorter
-
-
-def _segment(text: str) -> str:
-    """The only formula, where words alone surround it; else the whole without delimiters."""
-    segments = list(_SEGMENT.finditer(text))
-    if len(segments) == 1:
-        beside = f"{text[: segments[0].start()]} {text[segments[0].end() :]}"
-        if _ONLY_WORDS.fullmatch(beside) and not _CLAIM.search(_TOTAL.sub("", beside)):
-            return next(filter(None, segments[0].groups()))
-    return " ".join(re.sub(r"(?<!\\)\$|\\[()]|\\\[|(?<!\\)\\\]", " ", text).split())
-
-
-def _without_units(text: str, variables: str) -> str:
-    """Without units or nouns behind each value, and words in parentheses."""
-    letters = set(_UNIT_LETTERS) - set(re.findall(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])", variables))
-    one = rf"(?:(?<![A-Za-z\\])(?:{_UNIT_WORD}|[{''.join(sorted(letters))}-])(?![A-Za-z(])\.?(?:\s*\^\s*\{{?-?\d\}}?)?)"
-    fraction = rf"\\frac\s*\{{\s*(?:{one}\s*+)++\}}\s*\{{\s*(?:{one}\s*+)++\}}"
-    glued = r"(?<=\d)(?:[cmk]m|kg|ml|ft|mph)(?![A-Za-z])(?:\^\{?[23]\}?)?"
-    units = rf"(?:{glued}|\s*{fraction}|\s+{one})(?:[\s/·-]*(?:\\cdot)?\s*{one})*+"
-    behind = rf"(?:(?<=[\d}})\]!%|])|(?<=\\pi))\s*(?:({units})|\(\s*([A-Za-z][A-Za-z ',-]+)\s*\)|{_CJK})\s*(?=[,;]|\Z)"
-    return re.sub(behind, lambda match: match[0] if _CLAIM.search(match[0]) else "", text)
+    text = re.sub(r"^(?:[\s*`\"“”:=,#]|>\s|_(?=[_*\s\d$\\])|\}(?!\}))+", "", text)
+    text = re.sub(r"(?:[\s*`\"“”,;:&?]|(?<!\.)\.|(?<!\\)_|\\\\|\\(?=\s*\Z))+\Z", "", text)
+    while text.endswith("}") and text.count("}") > text.count("{"):
+        text = text[:-1].rstrip(" .$")
+    return text
 
 
 class NotMathematics(ValueError):

@@ -83,12 +83,7 @@ def evaluate_generations(
 ) -> EvaluationOutcome:
     """Grade and count generations made elsewhere.
 
-    Args:
-        generations: a JSONL file, or a directory of such, with the columns of
-            :data:`~subgroup_offset.evaluation.generations.COLUMNS`.
-        output: directory of the results.
-        replicas, samples: how many there should be of each problem and of each replica; None: as many as there are.
-        grading: see there.
+    ``replicas`` and ``samples`` say how many there should be; None: as many as there are.
 
     Raises:
         ValueError: with a message for the user.

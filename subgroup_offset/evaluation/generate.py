@@ -35,14 +35,6 @@ def generate(
 ) -> None:
     """Sample what is missing. Ends with all samples in ``directory / SAMPLES``, or raises.
 
-    Args:
-        checkpoint: of the model.
-        plan: what there is to sample.
-        sampling: and how.
-        directory: of the evaluation; it holds everything.
-        overrides: the user's, for the run.
-        console: where progress is shown.
-
     Raises:
         EvaluationError: before anything is started, if something is wrong; afterwards, if the run has failed.
         KeyboardInterrupt: for Ctrl-C, SIGTERM and SIGHUP, after the run was ended.

@@ -15,7 +15,8 @@ from typing import Any
 from uuid import uuid4
 
 from subgroup_offset.evaluation.plan import EvaluationError, SampleKey
-from subgroup_offset.files import NoJSON, json_line, json_object, numbered_lines
+from subgroup_offset.evaluation.rows import read_rows
+from subgroup_offset.files import json_line
 
 logger = logging.getLogger(__name__)
 
@@ -61,42 +62,29 @@ def read_generations(directory: Path) -> Iterator[tuple[SampleKey, dict[str, Any
     """All samples in the ``.jsonl`` files of a directory (none where there is none), or of one file, with their rows.
 
     An unfinished last line is what a stop leaves: it is left out. Of a sample that two files have (a writer was cut off
-    from its run and finished after the next had begun) the first counts. Both are counted in a warning.
+    from its run and finished after the next had begun) the first counts. Warnings say so.
 
     Raises:
         EvaluationError: for a line that is no sample, or repeats one of its file, with its place.
     """
     files = [directory] if directory.is_file() else sorted(directory.glob("*.jsonl"))
     seen: dict[SampleKey, Path] = {}
-    unfinished = repeated = 0
+    repeated = 0
     for path in files:
-        for number, line in numbered_lines(path):
-            where = f"{path}, line {number}"
-            try:
-                row = json_object(line)
-            except ValueError as error:
-                if isinstance(error, NoJSON) and not line.endswith(b"\n"):
-                    unfinished += 1
-                    continue
-                raise EvaluationError(f"{where}: {error}: remove the line, and its sample is missing.") from None
-            key = _key(row, where)
+        for number, row in read_rows(path, COLUMNS):
+            key = _key(row, f"{path}, line {number}")
             if seen.get(key) == path:
-                raise EvaluationError(f"{where}: repeats a sample of this file, {tuple(key)}.")
+                raise EvaluationError(f"{path}, line {number}: repeats a sample of this file, {tuple(key)}.")
             if key in seen:
                 repeated += 1
                 continue
             seen[key] = path
             yield key, row
-    if unfinished:
-        logger.warning("%s: %d unfinished lines, which a stop has left, are left out.", directory, unfinished)
     if repeated:
         logger.warning("%s: %d samples are there more than once; the first counts.", directory, repeated)
 
 
 def _key(row: Mapping[str, Any], where: str) -> SampleKey:
-    if absent := [column for column in COLUMNS if column not in row]:
-        have = ", ".join(row) or "none"
-        raise EvaluationError(f"{where}: no {absent[0]!r}: each line needs {', '.join(COLUMNS)} (it has {have}).")
     for column in ("benchmark", "problem", "response", "reference"):
         if not isinstance(row[column], str):
             raise EvaluationError(f"{where}: {column}={row[column]!r} is no text.")

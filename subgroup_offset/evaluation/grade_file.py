@@ -8,19 +8,20 @@ costs.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
-from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Summary, Verdict, summarize
-from subgroup_offset.evaluation.rows import RowError, read_samples, write_graded
+from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, Verdict
+from subgroup_offset.evaluation.plan import EvaluationError
+from subgroup_offset.evaluation.rows import read_responses, write_graded
 from subgroup_offset.text import printable, shortened
 
 WIDTH = 80  #: Characters of an answer that are shown.
@@ -32,28 +33,23 @@ SPELLING = "right here only: spelled otherwise than the reference"
 ONLY_REWARD = "right for math_dapo only: "
 
 
-@dataclass(frozen=True)
-class Reward:
-    """What ``math_dapo`` says of a response."""
+class Reward(NamedTuple):
+    """What ``math_dapo`` says of a response, and the answer it read, as it normalises it."""
 
     correct: bool
-    #: The answer it read, as it normalises it.
     answer: str
     #: Whether the last :data:`TAIL` characters hold the same answer as the whole response.
     sees_answer: bool
 
 
-@dataclass(frozen=True)
-class Sample:
+class Graded(NamedTuple):
     """A row without its response, which may be long: of 61,440 responses only the answers are kept."""
 
     line: int
     found: FoundAnswer | None
     reference: str
     reward: Reward | None
-
-
-Graded = list[tuple[Sample, Verdict]]
+    verdict: Verdict
 
 
 def load_reward() -> Callable[[str, str, FoundAnswer | None], Reward]:
@@ -90,114 +86,92 @@ def grade_file(
     time_limit: float = 10.0,
     compare: bool = False,
     show: int = 0,
-    console: Console | None = None,
-) -> Summary:
+) -> None:
     """Grade a JSONL file, print counts and examples, and write the graded rows.
 
-    Args:
-        path: see :func:`~subgroup_offset.evaluation.rows.read_samples`, also for the two columns.
-        response_column: the response's column.
-        reference_column: the reference's column.
-        output: where the rows go, with ``correct`` (true, false or null: undecided), ``reason``, ``method``,
-            ``extracted`` (the answer, or null) and ``detail``, and with ``math_dapo`` (true or false) if compared.
-        workers: processes for math-verify.
-        time_limit: seconds a comparison may take.
-        compare: also show where verl's ``math_dapo`` says otherwise.
-        show: how many examples of each reason, and of each kind of disagreement.
-        console: where to print; the standard output if None.
+    The arguments are the command's options, see ``grade_command``. The rows get ``correct`` (true, false or null:
+    undecided), ``reason``, ``method``, ``extracted`` (the answer, or null) and ``detail``, and ``math_dapo`` (true or
+    false) if compared.
 
     Raises:
-        ValueError: (:class:`~subgroup_offset.evaluation.rows.RowError` among them) with a message for the user.
+        ValueError: with a message for the user.
     """
-    console = console or Console()
+    console = Console()
     if output and output.resolve() == path.resolve():
-        raise RowError(f"--output {output} is the file that is graded: give another name.")
+        raise EvaluationError(f"--output {output} is the file that is graded: give another name.")
     reward = load_reward() if compare else None
     samples = [
-        Sample(line, found := find_answer(response), reference, reward(response, reference, found) if reward else None)
-        for line, response, reference in read_samples(path, response_column, reference_column)
+        (line, found := find_answer(response), reference, reward(response, reference, found) if reward else None)
+        for line, response, reference in read_responses(path, response_column, reference_column)
     ]
     if not samples:
-        raise RowError(f"{path} has no rows: there is nothing to grade.")
-    with Grader(workers, time_limit) as grader, Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("different answers", total=None)
-        verdicts = grader.judge(
-            [(sample.found, sample.reference) for sample in samples],
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
-    graded = list(zip(samples, verdicts, strict=True))
+        raise EvaluationError(f"{path} has no rows: there is nothing to grade.")
+    with Grader(workers, time_limit) as grader:
+        verdicts = grader.judge([(found, reference) for _, found, reference, _ in samples], Console(stderr=True))
+    graded = [Graded(*sample, verdict) for sample, verdict in zip(samples, verdicts, strict=True)]
     if output:
-        columns = [asdict(v) | ({"math_dapo": s.reward.correct} if s.reward else {}) for s, v in graded]
+        columns = [asdict(row.verdict) | ({"math_dapo": row.reward.correct} if row.reward else {}) for row in graded]
         if replaced := write_graded(path, output, columns):
             _say(console, f"rows with columns of an earlier grading, which are replaced: {replaced}", "yellow")
-    summary = summarize(verdicts)
-    _print_reasons(console, summary, graded, show)
+    _print_reasons(console, graded, show)
     if compare:
         _print_disagreements(console, graded, show)
     if output:
         _say(console, f"graded rows: {output}")
-    return summary
 
 
-def _print_reasons(console: Console, summary: Summary, graded: Graded, show: int) -> None:
-    examples: dict[str, Graded] = {reason: [] for reason in REASONS}
-    for sample, verdict in graded:
-        examples[verdict.reason].append((sample, verdict))
-    methods = ", ".join(f"{method} {n}" for method, n in summary.methods.most_common())
-    _print_counts(console, f"{summary.total} responses", "reason", examples, summary.total, {"equal": methods})
-    _say(console, f"accuracy {summary.accuracy:.4f} ({summary.correct} of {summary.total})", "bold")
-    if summary.undecided:
-        kinds = ", ".join(
-            f"{reason} {len(examples[reason])}" for reason in REASONS if reason in UNDECIDED & summary.counts.keys()
-        )
-        hint = " Try a longer --time-limit." if summary.counts["timeout"] else ""
-        most = f"{(summary.correct + summary.undecided) / summary.total:.4f}.{hint}"
-        text = f"{summary.undecided} UNDECIDED ({kinds}), counted as not correct; were all correct, accuracy would be "
-        _say(console, text + most, "bold red")
-    several = sum(sample.found is not None and sample.found.candidates > 1 for sample, _ in graded)
-    if several:
+def _print_reasons(console: Console, graded: Sequence[Graded], show: int) -> None:
+    kinds = {reason: rows for reason in REASONS if (rows := [row for row in graded if row.verdict.reason == reason])}
+    correct, total = len(kinds.get("equal", ())), len(graded)
+    methods = Counter(row.verdict.method for row in kinds.get("equal", ())).most_common()
+    notes = {"equal": ", ".join(f"{method} {n}" for method, n in methods)}
+    _print_kinds(console, f"{total} responses", "reason", kinds, total, show, notes)
+    _say(console, f"accuracy {correct / total:.4f} ({correct} of {total})", "bold")
+    if undecided := {reason: len(rows) for reason, rows in kinds.items() if reason in UNDECIDED}:
+        number = sum(undecided.values())
+        listed = ", ".join(f"{reason} {n}" for reason, n in undecided.items())
+        hint = " Try a longer --time-limit." if "timeout" in undecided else ""
+        most = f"{(correct + number) / total:.4f}.{hint}"
+        text = f"{number} UNDECIDED ({listed}), counted as not correct; were all correct, accuracy would be {most}"
+        _say(console, text, "bold red")
+    if several := sum(row.found is not None and row.found.candidates > 1 for row in graded):
         _say(console, f"responses with several different answers, of which the last counts: {several}")
-    _print_examples(console, examples, show)
 
 
-def _print_disagreements(console: Console, graded: Graded, show: int) -> None:
-    found: dict[str, Graded] = defaultdict(list)
-    for sample, verdict in graded:
-        assert sample.reward is not None
-        if kind := disagreement(sample.found, verdict, sample.reward):
-            found[kind].append((sample, verdict))
+def _print_disagreements(console: Console, graded: Sequence[Graded], show: int) -> None:
+    found: dict[str, list[Graded]] = defaultdict(list)
+    for row in graded:
+        if row.reward and (kind := disagreement(row.found, row.verdict, row.reward)):
+            found[kind].append(row)
     kinds = dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
     title = f"{sum(map(len, kinds.values()))} disagreements"
-    _print_counts(console, title, "math_dapo says otherwise", kinds, len(graded), {})
-    right = sum(sample.reward.correct for sample, _ in graded if sample.reward)
+    _print_kinds(console, title, "math_dapo says otherwise", kinds, len(graded), show, {})
+    right = sum(row.reward.correct for row in graded if row.reward)
     _say(console, f"accuracy by math_dapo {right / len(graded):.4f} ({right} of {len(graded)})", "bold")
-    _print_examples(console, kinds, show)
 
 
-def _print_counts(
-    console: Console, title: str, heading: str, kinds: Mapping[str, Graded], total: int, notes: Mapping[str, str]
+def _print_kinds(
+    console: Console,
+    title: str,
+    heading: str,
+    kinds: Mapping[str, Sequence[Graded]],
+    total: int,
+    show: int,
+    notes: Mapping[str, str],
 ) -> None:
-    table = Table(heading, title=title, title_style="bold")
-    for column in ("responses", "share"):
-        table.add_column(column, justify="right")
-    if notes:
-        table.add_column("of these")
-    for kind, examples in kinds.items():
-        if examples:
-            style = "green" if kind == "equal" else "bold red" if kind in UNDECIDED else ""
-            table.add_row(kind, str(len(examples)), f"{len(examples) / total:.4f}", notes.get(kind), style=style)
+    """A table of how many rows of each kind there are, and the first ``show`` of each."""
+    table = Table(heading, "responses", "share", *["of these"] * bool(notes), title=title, title_style="bold")
+    for kind, rows in kinds.items():
+        style = "green" if kind == "equal" else "bold red" if kind in UNDECIDED else ""
+        table.add_row(kind, str(len(rows)), f"{len(rows) / total:.4f}", notes.get(kind), style=style)
     console.print(table)
-
-
-def _print_examples(console: Console, kinds: Mapping[str, Graded], show: int) -> None:
-    for kind, examples in kinds.items():
-        for i, (sample, verdict) in enumerate(examples[:show]):
-            if i == 0:
-                _say(console, kind, "bold")
-            read = f", math_dapo read {_short(sample.reward.answer)}" if sample.reward else ""
-            detail = f" ({verdict.detail})" if verdict.detail else ""
-            answer = "none" if verdict.extracted is None else _short(verdict.extracted)
-            _say(console, f"  line {sample.line}: {answer}, reference {_short(sample.reference)}{read}{detail}")
+    for kind, rows in kinds.items() if show else ():
+        _say(console, kind, "bold")
+        for row in rows[:show]:
+            read = f", math_dapo read {_short(row.reward.answer)}" if row.reward else ""
+            detail = f" ({row.verdict.detail})" if row.verdict.detail else ""
+            answer = "none" if row.verdict.extracted is None else _short(row.verdict.extracted)
+            _say(console, f"  line {row.line}: {answer}, reference {_short(row.reference)}{read}{detail}")
 
 
 def _short(text: str) -> str:

@@ -6,11 +6,14 @@ undecided (``correct`` is None), counted on its own, and never a silent zero.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
+
+from rich.console import Console
+from rich.progress import track
 
 from subgroup_offset.evaluation.answers import MAX_ANSWER, FoundAnswer, find_answer
 from subgroup_offset.evaluation.clean import NotMathematics, check, clean, number
@@ -24,12 +27,6 @@ Reason = Literal["equal", "different", "more than one answer", "no answer found"
 # fmt: on
 REASONS: tuple[Reason, ...] = get_args(Reason)
 UNDECIDED: frozenset[Reason] = frozenset(("too large to evaluate", "timeout", "error"))
-WORKERS = 2
-TIME_LIMIT = 10.0  #: seconds a comparison
-MEMORY = 4 << 30  #: bytes of address space a worker
-
-#: Called with the number of different pairs of answer and reference that have been compared, and of all.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -47,28 +44,7 @@ class Verdict:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Summary:
-    """How many verdicts of each kind there are; ``methods``: by which correct answers were found equal."""
-
-    counts: Counter[Reason]
-    methods: Counter[Method]
-    total: int
-    correct: int
-    undecided: int
-    #: Share of correct ones among all, in [0, 1]; undecided ones count as not correct. 0 for no verdicts.
-    accuracy: float
-
-
-def summarize(verdicts: Sequence[Verdict]) -> Summary:
-    """Count reasons and methods."""
-    counts = Counter(verdict.reason for verdict in verdicts)
-    methods = Counter(verdict.method for verdict in verdicts if verdict.correct and verdict.method)
-    correct, undecided = counts["equal"], sum(counts[reason] for reason in UNDECIDED)
-    return Summary(counts, methods, len(verdicts), correct, undecided, correct / max(len(verdicts), 1))
-
-
-class Grader:
+class Grader(AbstractContextManager["Grader"]):
     """Grades responses; equal pairs of answer and reference are compared once. Use it in a ``with`` statement.
 
     Args:
@@ -77,7 +53,7 @@ class Grader:
         memory: address space of a worker, bytes.
     """
 
-    def __init__(self, workers: int = WORKERS, time_limit: float = TIME_LIMIT, memory: int = MEMORY) -> None:
+    def __init__(self, workers: int = 2, time_limit: float = 10.0, memory: int = 4 << 30) -> None:
         if workers < 1:
             raise ValueError(f"workers={workers} is too small: set it to 1 or above.")
         if not time_limit > 0:
@@ -85,41 +61,31 @@ class Grader:
         self._pool = WorkerPool(workers, time_limit, memory)
         self._known: dict[tuple[str, str], Verdict] = {}
 
-    def __enter__(self) -> Grader:
-        return self
-
     def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """End the worker processes; they start again where they are needed."""
         self._pool.close()
 
-    def grade(self, samples: Sequence[tuple[str, str]], progress: Progress | None = None) -> list[Verdict]:
+    def grade(self, samples: Sequence[tuple[str, str]], console: Console | None = None) -> list[Verdict]:
         """A verdict for each pair of a response and its reference, in their order.
 
         Raises:
             ValueError: for a reference that is empty, too long or no mathematics, before anything is graded.
             PoolError: if no worker process can be started.
         """
-        return self.judge([(find_answer(response), reference) for response, reference in samples], progress)
+        return self.judge([(find_answer(response), reference) for response, reference in samples], console)
 
-    def judge(
-        self, answers: Sequence[tuple[FoundAnswer | None, str]], progress: Progress | None = None
-    ) -> list[Verdict]:
-        """As :meth:`grade`, for answers that have been found already (None: none was)."""
+    def judge(self, answers: Sequence[tuple[FoundAnswer | None, str]], console: Console | None = None) -> list[Verdict]:
+        """As :meth:`grade`, for answers that have been found already (None: none was); a bar is shown on a console."""
         for i, (_, reference) in enumerate(answers):
             if (problem := reference_problem(reference)) is not None:
                 raise ValueError(f"reference {i}, {reference!r}, {problem}")
-        pairs = [(found.text, reference) for found, reference in answers if found]
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
+        new = {(found.text, reference) for found, reference in answers if found} - self._known.keys()
         self._known |= {pair: verdict for pair in new if (verdict := _without_workers(*pair))}
-        left = [pair for pair in new if pair not in self._known]
-        show = progress or (lambda done, total: None)
-        show(len(new) - len(left), len(new))
-        for done, (i, (reason, detail)) in enumerate(self._pool.compare(left), start=len(new) - len(left) + 1):
-            self._known[left[i]] = _verdict(reason, left[i][0], "symbolic", detail)  # type: ignore[arg-type]
-            show(done, len(new))
+        left = sorted(new - self._known.keys())
+        hidden = console is None or not left
+        outcomes = track(self._pool.compare(left), "grading answers", len(left), console=console, disable=hidden)
+        for pair, (reason, detail) in zip(left, outcomes, strict=True):
+            self._known[pair] = _verdict(reason, pair[0], "symbolic", detail)  # type: ignore[arg-type]
         none = Verdict(False, "no answer found")
         return [self._known[found.text, reference] if found else none for found, reference in answers]
 

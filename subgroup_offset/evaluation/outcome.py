@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
-from rich.progress import Progress
 
 from subgroup_offset.evaluation.answers import FoundAnswer, find_answer
 from subgroup_offset.evaluation.grading import REASONS, UNDECIDED, Grader, reference_problem
@@ -64,8 +63,6 @@ def grade_samples(
             of responses, which may be long, only the answers are kept.
         directory: there already.
         plan: what there should be; what is missing of it is counted.
-        workers: processes for symbolic equality.
-        time_limit: seconds a comparison may take.
         console: where a bar is shown; None: nowhere.
 
     Raises:
@@ -75,12 +72,8 @@ def grade_samples(
     found = sorted(((key, *_answered(key, row)) for key, row in samples), key=lambda sample: sample[0])
     if not found:
         raise EvaluationError("There is no sample to grade.")
-    with Grader(workers, time_limit) as grader, Progress(console=console, disable=console is None) as bar:
-        task = bar.add_task("grading different answers", total=None)
-        verdicts = grader.judge(
-            [(answer, rest["reference"]) for _, answer, rest in found],
-            lambda done, total: bar.update(task, completed=done, total=total),
-        )
+    with Grader(workers, time_limit) as grader:
+        verdicts = grader.judge([(answer, rest["reference"]) for _, answer, rest in found], console)
     rows = [key._asdict() | asdict(v) | rest for (key, _, rest), v in zip(found, verdicts, strict=True)]
     write_text(directory / GRADED, "".join(json.dumps(row) + "\n" for row in rows))
     table = pd.DataFrame(rows)
@@ -102,16 +95,16 @@ def _answered(key: SampleKey, row: Mapping[str, Any]) -> tuple[FoundAnswer | Non
 def _count(table: pd.DataFrame) -> dict[str, Any]:
     reasons = table["reason"].value_counts()
 
-    def known(column: str) -> pd.Series | None:
+    def total(column: str) -> float | None:
         """Only where every row says it: a count of some would pass for one of all."""
-        return table[column].astype(float) if column in table and table[column].notna().all() else None
+        return table[column].astype(float).sum() if column in table and table[column].notna().all() else None
 
-    truncated, right, tokens = map(known, ("truncated", "reward_correct", "response_tokens"))
+    truncated, right, tokens = map(total, ("truncated", "reward_correct", "response_tokens"))
     return {
         "samples": len(table),
         "ungraded": int(table["reason"].isin(UNDECIDED).sum()),
-        "truncated": None if truncated is None else int(truncated.sum()),
-        "reward_correct": None if right is None else int(right.sum()),
-        "mean_response_tokens": None if tokens is None else float(tokens.mean()),
+        "truncated": None if truncated is None else int(truncated),
+        "reward_correct": None if right is None else int(right),
+        "mean_response_tokens": None if tokens is None else float(tokens / len(table)),
         "reasons": {reason: int(reasons[reason]) for reason in REASONS if reason in reasons},
     }

@@ -7,7 +7,6 @@ unit that is finished or not: whatever way a run ends, the next one samples exac
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,14 +53,6 @@ class SamplingPlan:
     problems: tuple[BenchmarkProblem, ...]
     replicas: int
     samples: int
-
-    def __post_init__(self) -> None:
-        for option in ("replicas", "samples"):
-            if (value := getattr(self, option)) < 1:
-                raise EvaluationError(f"--{option} {value} is too small: set it to 1 or above.")
-        for (benchmark, problem), count in Counter((p.benchmark, p.id) for p in self.problems).items():
-            if count > 1:
-                raise EvaluationError(f"benchmark {benchmark!r} has problem {problem!r} twice.")
 
     @property
     def total(self) -> int:

@@ -13,8 +13,8 @@ import math
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import TimeoutError, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -44,28 +44,27 @@ class WorkerPool:
         self.workers, self.seconds, self.memory, self.comparer = workers, seconds, memory, comparer
         self._pool: ProcessPool | None = None
 
-    def compare(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, tuple[str, str]]]:
-        """Yields the index of a pair and its reason and more, as they come: ``timeout``, or ``error`` of a dead worker.
+    def compare(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """The reason and more of each pair, in order: ``timeout`` or ``error`` where its worker was ended or died.
 
         Raises:
             PoolError: if workers die before they are ready.
         """
-        if pairs and self._pool is None:
-            context, arguments = multiprocessing.get_context("spawn"), (self.memory, self.comparer)
-            self._pool = ProcessPool(self.workers, initializer=_start, initargs=arguments, context=context)
-        tasks = {}
+        if not pairs:
+            return
+        context, arguments = multiprocessing.get_context("spawn"), (self.memory, self.comparer)
+        self._pool = self._pool or ProcessPool(self.workers, initializer=_start, initargs=arguments, context=context)
+        work = partial(_work, self.comparer, self.seconds)
         try:
-            for i, pair in enumerate(pairs):
-                arguments = (self.comparer, self.seconds, *pair)
-                tasks[self._pool.schedule(_work, arguments, timeout=self.seconds)] = i  # type: ignore[union-attr]
-            for task in as_completed(tasks):
+            found = self._pool.map(work, *zip(*pairs, strict=True), timeout=self.seconds).result()
+            for _ in pairs:
                 try:
-                    outcome = task.result()
+                    outcome = next(found)
                 except TimeoutError:
                     outcome = "timeout", f"no result within {self.seconds:g} s"
                 except ProcessExpired as error:
                     outcome = "error", f"the worker ended with exit code {error.exitcode}"
-                yield tasks[task], outcome
+                yield outcome
         except BaseException as error:  # given up half-way: nobody waits for what the workers are doing
             self.close()
             if isinstance(error, BrokenProcessPool):

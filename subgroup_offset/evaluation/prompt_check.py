@@ -11,14 +11,7 @@ from subgroup_offset.evaluation.plan import BenchmarkProblem, EvaluationError
 
 
 def check_prompts(config: Any, problems: Sequence[BenchmarkProblem]) -> int:
-    """Tokenize all prompts as the run's agent loops will.
-
-    Args:
-        config: the whole config of the run.
-        problems: of the evaluation.
-
-    Returns:
-        The length of the longest one, in tokens.
+    """The length in tokens of the longest prompt, as the run's agent loops will make them of its whole config.
 
     Raises:
         EvaluationError: if a prompt is longer than ``data.max_prompt_length``, or the context too short for it and

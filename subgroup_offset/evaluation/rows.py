@@ -1,39 +1,50 @@
-"""Read generations from a JSONL file, one object a line, and write them again with their grades."""
+"""Rows of JSONL files: of generations to grade, of an evaluation's samples, and of graded ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from subgroup_offset.evaluation.grading import reference_problem
-from subgroup_offset.files import json_line, json_object, numbered_lines, whole_file
+from subgroup_offset.evaluation.plan import EvaluationError
+from subgroup_offset.files import NoJSON, json_line, json_object, numbered_lines, whole_file
+
+logger = logging.getLogger(__name__)
 
 #: Names of the two columns, the first that is there counts; verl's dumps have ``output`` and ``gts``.
 RESPONSE_COLUMNS = ("output", "response")
 REFERENCE_COLUMNS = ("gts", "answer", "reference")
 
 
-class RowError(ValueError):
-    """A row that cannot be graded; the message names the file, the line and the fix."""
+def read_rows(path: Path, columns: Collection[str] = ()) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers, from 1, and rows, which may have more than these columns; blank lines are passed over.
 
-
-def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and rows; blank lines are passed over.
+    A last line without its end that is no JSON is still being written, or what a stop has left: it is left out with a
+    warning.
 
     Raises:
-        RowError: for a file that is not there and for a line that is no JSON object.
+        EvaluationError: for a file that is not there, a line that is no JSON object, or one that lacks a column.
     """
     if not path.is_file():
-        raise RowError(f"{path} is not a file: give a JSONL file of generations.")
+        raise EvaluationError(f"{path} is not a file: give a JSONL file.")
     for number, line in numbered_lines(path):
         try:
-            yield number, json_object(line)
+            row = json_object(line)
         except ValueError as error:
-            raise RowError(f"{path}, line {number}: {error}. Remove or mend the line.") from error
+            if isinstance(error, NoJSON) and not line.endswith(b"\n"):
+                logger.warning("%s, line %d is unfinished and left out.", path, number)
+                continue
+            raise EvaluationError(f"{path}, line {number}: {error}: remove or mend the line.") from error
+        if absent := [name for name in columns if name not in row]:
+            have = ", ".join(row) or "none"
+            message = f"no {absent[0]!r}: every line needs {', '.join(columns)} (it has {have})."
+            raise EvaluationError(f"{path}, line {number}: {message}")
+        yield number, row
 
 
-def read_samples(path: Path, response: str | None, reference: str | None) -> Iterator[tuple[int, str, str]]:
+def read_responses(path: Path, response: str | None, reference: str | None) -> Iterator[tuple[int, str, str]]:
     """Line number, response and reference of each row.
 
     Args:
@@ -42,22 +53,22 @@ def read_samples(path: Path, response: str | None, reference: str | None) -> Ite
         reference: the reference's column, likewise of :data:`REFERENCE_COLUMNS`.
 
     Raises:
-        RowError: for a row without them, with a response that is no text, or with a reference that is no answer.
+        EvaluationError: for a row without them, with a response that is no text, or with a reference that is no answer.
     """
     for number, row in read_rows(path):
         where = f"{path}, line {number}"
         response = response or _column(row, RESPONSE_COLUMNS, "response", where)
         reference = reference or _column(row, REFERENCE_COLUMNS, "reference", where)
-        for column in (response, reference):
-            if column not in row:
-                raise RowError(f"{where}: there is no column {column!r}; the row has {', '.join(row) or 'none'}.")
+        if absent := {response, reference} - row.keys():
+            have = ", ".join(row) or "none"
+            raise EvaluationError(f"{where}: there is no column {absent.pop()!r}; the row has {have}.")
         text, answer = row[response], row[reference]
         if not isinstance(text, str):
-            raise RowError(f"{where}: {response}={text!r} is no text: give the model's response.")
+            raise EvaluationError(f"{where}: {response}={text!r} is no text: give the model's response.")
         if not isinstance(answer, str | int | float) or isinstance(answer, bool):
-            raise RowError(f"{where}: {reference}={answer!r} is no answer: give a text or a number.")
+            raise EvaluationError(f"{where}: {reference}={answer!r} is no answer: give a text or a number.")
         if (problem := reference_problem(str(answer))) is not None:
-            raise RowError(f"{where}: {reference}={answer!r} {problem}")
+            raise EvaluationError(f"{where}: {reference}={answer!r} {problem}")
         yield number, text, str(answer)
 
 
@@ -65,13 +76,13 @@ def write_graded(source: Path, target: Path, grades: Sequence[Mapping[str, Any]]
     """Write the rows of ``source`` with their grades' columns added, and return in how many these replace others.
 
     Raises:
-        RowError: if the source no longer has as many rows as grades.
+        EvaluationError: if the source no longer has as many rows as grades.
     """
     replaced = 0
     with whole_file(target) as draft, draft.open("wb") as file:
         rows = [row for _, row in read_rows(source)]
         if len(rows) != len(grades):
-            raise RowError(
+            raise EvaluationError(
                 f"{source}: it had {len(grades)} rows when they were graded, now {len(rows)}. Grade it again."
             )
         for row, grade in zip(rows, grades, strict=True):
@@ -83,7 +94,7 @@ def write_graded(source: Path, target: Path, grades: Sequence[Mapping[str, Any]]
 def _column(row: Mapping[str, Any], known: Sequence[str], what: str, where: str) -> str:
     column = next((name for name in known if name in row), None)
     if column is None:
-        raise RowError(
+        raise EvaluationError(
             f"{where}: no column {' or '.join(known)}; the row has {', '.join(row) or 'none'}. "
             f"Say which one holds the {what}: --{what}-column NAME."
         )

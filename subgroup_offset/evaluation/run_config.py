@@ -47,8 +47,6 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise EvaluationError(f"--temperature {self.temperature:g} is negative: set it to 0 (greedy) or above.")
         if not 0 < self.top_p <= 1:
             raise EvaluationError(f"--top-p {self.top_p:g} is outside (0, 1]: set it to 1.0 to sample from everything.")
 
@@ -58,12 +56,7 @@ def fixed_settings(
 ) -> dict[str, tuple[Any, str | None]]:
     """What an evaluation needs to be as it is: keys, their values, and the options that set them, if there are any.
 
-    Args:
-        sampling: see there.
-        start: the number of this start, from 0.
-        model: Hugging Face directory.
-        requests: of :func:`~subgroup_offset.evaluation.plan.write_requests`.
-        samples_dir: where samples are written.
+    ``start`` is the number of this start, from 0, and ``model`` a Hugging Face directory.
     """
     prompt = (sampling.max_prompt_length, "--max-prompt-length")
     response = (sampling.max_response_length, "--max-response-length")
@@ -90,12 +83,7 @@ def fixed_settings(
 def compose_run(
     sampling: Sampling, fixed: Mapping[str, tuple[Any, str | None]], user: Sequence[str]
 ) -> tuple[Any, list[str]]:
-    """The whole config of the run, and the overrides that make it.
-
-    Args:
-        sampling: see there.
-        fixed: of :func:`fixed_settings`.
-        user: the user's overrides, which come last: they may change what is not fixed.
+    """The whole config of the run, and the overrides that make it: the user's may change what is not fixed.
 
     Raises:
         EvaluationError: for an override that Hydra refuses, or one that changes what is fixed.

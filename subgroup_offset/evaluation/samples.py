@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float, is_integer
 
-from subgroup_offset.files import NoJSON, json_object, numbered_lines
-from subgroup_offset.nearest import nearest
+from subgroup_offset.evaluation.plan import EvaluationError
+from subgroup_offset.evaluation.rows import read_rows
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +29,9 @@ OVERALL = "overall"
 MISSING = ("missing_problems", "missing_replicas", "incomplete_replicas", "unused_samples")
 
 _KEY = list(COLUMNS[:4])
-_NAME = "is no name: give text or a whole number"
-_NUMBER = "is no whole number: number replicas and samples"
-_VERDICT = "is no verdict: give true, false, or null where grading gave none"
 
 
-class SamplesError(ValueError):
+class SamplesError(EvaluationError):
     """A table of samples that cannot be used; the message names the row, the value and the fix."""
 
 
@@ -48,13 +46,6 @@ class ExpectedSamples:
     replicas: int | None = None
     #: Problems of each benchmark; empty: those that are in the table.
     problems: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        planned = {"samples": self.samples, "replicas": self.replicas}
-        planned |= {f"problems[{name!r}]": number for name, number in self.problems.items()}
-        for name, number in planned.items():
-            if number is not None and (type(number) is not int or number < 1):
-                raise ValueError(f"{name}={number!r} of the plan is not a whole number of 1 or more: set it to one.")
 
 
 @dataclass(frozen=True)
@@ -96,37 +87,19 @@ class Replicas:
 def read_samples(path: Path) -> pd.DataFrame:
     """Read a table of graded samples from a `.jsonl` or `.parquet` file; columns beyond :data:`COLUMNS` are not read.
 
-    The last line of a `.jsonl` file that has no newline yet and is no JSON is still being written: it is left out with
-    a warning.
-
     Raises:
-        SamplesError: for another kind of file, a line that is no JSON object, or what `validate_samples` refuses.
+        EvaluationError: for another kind of file, a line that is no JSON object, or what `validate_samples` refuses.
     """
     if path.suffix not in (".parquet", ".jsonl"):
         raise SamplesError(f"{path}: a table of samples is a .jsonl or a .parquet file, not {path.suffix or 'this'}.")
-    frame = pd.read_parquet(path) if path.suffix == ".parquet" else _read_jsonl(path)
     try:
-        return validate_samples(frame)
+        if path.suffix == ".parquet":
+            return validate_samples(pd.read_parquet(path))
+        # As objects, with line numbers as the index: pandas would guess numbers and dates from names.
+        rows = {number: [row[name] for name in COLUMNS] for number, row in read_rows(path, COLUMNS)}
+        return validate_samples(pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS), dtype=object))
     except SamplesError as error:
         raise SamplesError(f"{path}: {error}") from None
-
-
-def _read_jsonl(path: Path) -> pd.DataFrame:
-    """As objects, with line numbers as the index: pandas would guess numbers and dates from names."""
-    rows = {}
-    for number, line in numbered_lines(path):
-        try:
-            row = json_object(line)
-        except ValueError as error:
-            if isinstance(error, NoJSON) and not line.endswith(b"\n"):
-                logger.warning("%s:%d has no end and is no JSON: taken as still being written, left out.", path, number)
-                continue
-            raise SamplesError(f"{path}:{number}: {error}: repair or remove the line.") from None
-        # `correct` without a value is a verdict that is missing; without the key, the line is of another kind.
-        if absent := [name for name in COLUMNS if name not in row]:
-            raise SamplesError(f"{path}:{number}: no {absent[0]!r}: every line needs {', '.join(COLUMNS)}.")
-        rows[number] = [row[name] for name in COLUMNS]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS), dtype=object)
 
 
 def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
@@ -142,20 +115,18 @@ def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
     Raises:
         SamplesError: for no rows, a column or key that is missing, a value of another kind, or two rows with one key.
     """
-    for name in COLUMNS:
-        if name not in frame.columns:
-            near = nearest(name, map(str, frame.columns))
-            have = f"rename {near[0]!r}?" if near else f"it has {', '.join(map(str, frame.columns)) or 'none'}."
-            raise SamplesError(f"column {name!r} is missing: {have}")
+    if absent := [name for name in COLUMNS if name not in frame.columns]:
+        have = ", ".join(map(str, frame.columns)) or "none"
+        raise SamplesError(f"column {absent[0]!r} is missing: it has {have}.")
     if frame.empty:
         raise SamplesError("the table has no rows: there is nothing to evaluate.")
     tidy = frame[list(COLUMNS)].astype(object)
     tidy = tidy.assign(correct=tidy["correct"].where(tidy["correct"].notna(), pd.NA))
-    for name, wrong in zip(COLUMNS, (_NAME, _NAME, _NUMBER, _NUMBER, _VERDICT), strict=True):
-        bad = ~tidy[name].map(lambda value, wrong=wrong: _fits(value, wrong)).astype(bool)
+    for name, (fits, problem) in _KINDS.items():
+        bad = ~tidy[name].map(fits).astype(bool)
         if bad.any():
             row = bad.idxmax()
-            raise SamplesError(f"row {row}: {name}={tidy.at[row, name]!r} {wrong} ({int(bad.sum())} such rows).")
+            raise SamplesError(f"row {row}: {name}={tidy.at[row, name]!r} {problem} ({int(bad.sum())} such rows).")
     tidy = tidy.astype({"benchmark": str, "problem": str, "replica": "int64", "sample": "int64", "correct": "boolean"})
     if (tidy["benchmark"] == OVERALL).any():
         raise SamplesError(f"benchmark {OVERALL!r} is what the mean over benchmarks is called: rename the benchmark.")
@@ -166,13 +137,23 @@ def validate_samples(frame: pd.DataFrame) -> pd.DataFrame:
     return tidy.sort_values(_KEY, ignore_index=True)
 
 
-def _fits(value: object, kind: str) -> bool:
-    if kind is _NAME:
-        return isinstance(value, str | int | np.integer) and not isinstance(value, bool) and value != ""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if kind is _NUMBER:
-        return number and float(value).is_integer()
-    return value is pd.NA or isinstance(value, bool | np.bool_) or (number and value in (0, 1))
+def _is_name(value: object) -> bool:
+    return is_integer(value) or (isinstance(value, str) and value != "")
+
+
+def _is_number(value: object) -> bool:
+    return is_integer(value) or (is_float(value) and float(value).is_integer())
+
+
+def _is_verdict(value: object) -> bool:
+    return value is pd.NA or value in (0, 1)
+
+
+_KINDS = {
+    **dict.fromkeys(COLUMNS[:2], (_is_name, "is no name: give text or a whole number")),
+    **dict.fromkeys(COLUMNS[2:4], (_is_number, "is no whole number: number replicas and samples")),
+    "correct": (_is_verdict, "is no verdict: give true, false, or null where grading gave none"),
+}
 
 
 def complete_replicas(samples: pd.DataFrame, plan: ExpectedSamples | None = None) -> Replicas:
@@ -199,10 +180,10 @@ def complete_replicas(samples: pd.DataFrame, plan: ExpectedSamples | None = None
     if most > size:
         key = ", ".join(map(str, table["samples"].idxmax()))
         raise SamplesError(f"replica ({key}) has {most} samples, more than the {size} planned.")
-    complete = table[table["samples"] == size]
-    if complete.empty:
+    whole = table["samples"] == size
+    if not whole.any():
         raise SamplesError(f"no replica has all {size} samples (the fullest has {most}): wait for one.")
-    counts = _counts(table, complete, plan)
+    counts = _counts(table, whole, plan)
     total = counts.sum()
     if total["missing_replicas"]:
         logger.warning(
@@ -212,44 +193,33 @@ def complete_replicas(samples: pd.DataFrame, plan: ExpectedSamples | None = None
         )
     if total["ungraded"]:
         logger.warning("%d of %d samples have no verdict: counted as wrong.", total["ungraded"], total["samples"])
-    return Replicas(complete[["right", "ungraded"]], size, counts)
+    return Replicas(table.loc[whole, ["right", "ungraded"]], size, counts)
 
 
-def _counts(table: pd.DataFrame, complete: pd.DataFrame, plan: ExpectedSamples) -> pd.DataFrame:
-    """`Replicas.counts`, from all replicas that have begun and the complete ones."""
-    begun, whole = _per_benchmark(table), _per_benchmark(complete)
-    for name, (problems, most) in begun[["problems", "most"]].iterrows():
-        planned = plan.problems.get(name) if plan.problems else problems
-        if planned is None:
-            known = ", ".join(map(repr, plan.problems))
-            raise SamplesError(f"benchmark {name!r} is not planned: the plan has {known}.")
-        if problems > planned:
-            raise SamplesError(f"benchmark {name!r} has {problems} problems, more than the {planned} planned.")
-        if plan.replicas and most > plan.replicas:
-            which = f"problem {table.loc[name].groupby(level=0).size().idxmax()!r} of benchmark {name!r}"
-            raise SamplesError(f"{which} has {most} replicas, more than the {plan.replicas} planned.")
-    names = pd.Index(sorted({*begun.index, *plan.problems}), name="benchmark")
-    problems = pd.Series(dict(plan.problems) or begun["problems"]).reindex(names)
-    replicas = problems * (plan.replicas or begun["most"].reindex(names, fill_value=begun["most"].max()))
-    begun, whole = (counts.reindex(names, fill_value=0).drop(columns="most") for counts in (begun, whole))
-    missing = (
-        problems - whole["problems"],
-        replicas - whole["replicas"],
-        begun["replicas"] - whole["replicas"],
-        begun["samples"] - whole["samples"],
-    )
-    return whole.assign(**dict(zip(MISSING, missing, strict=True))).astype("int64")
-
-
-def _per_benchmark(table: pd.DataFrame) -> pd.DataFrame:
-    """Of each benchmark `problems`, `replicas`, `samples`, `ungraded`, and `most`, replicas of the problem that has the
-    most."""
-    by_problem = table.groupby(level=[0, 1])
-    counts = by_problem[["samples", "ungraded"]].sum().assign(replicas=by_problem.size())
-    return counts.groupby(level=0).agg(
-        problems=("replicas", "size"),
-        replicas=("replicas", "sum"),
-        samples=("samples", "sum"),
-        ungraded=("ungraded", "sum"),
-        most=("replicas", "max"),
-    )
+def _counts(table: pd.DataFrame, whole: pd.Series, plan: ExpectedSamples) -> pd.DataFrame:
+    """`Replicas.counts`, from all replicas that have begun and which of them are complete."""
+    by_problem = pd.DataFrame(
+        {
+            "replicas": whole,
+            "samples": table["samples"].where(whole, 0),
+            "ungraded": table["ungraded"].where(whole, 0),
+            "incomplete_replicas": ~whole,
+            "unused_samples": table["samples"].mask(whole, 0),
+        }
+    ).groupby(level=[0, 1])
+    problems = by_problem.sum().assign(begun=by_problem.size())
+    names = pd.Index(sorted({*problems.index.unique(0), *plan.problems}), name="benchmark")
+    counts = problems.assign(problems=problems["replicas"] > 0, known=1).groupby(level=0).sum()
+    counts = counts.reindex(names, fill_value=0)
+    most = problems["begun"].groupby(level=0).max().reindex(names, fill_value=problems["begun"].max())
+    planned = pd.Series(dict(plan.problems) or counts["known"]).reindex(names, fill_value=0)
+    replicas = pd.Series(plan.replicas or most, names)
+    if (over := (counts["known"] > planned) | (most > replicas)).any():
+        name = over.idxmax()
+        raise SamplesError(
+            f"benchmark {name!r} has {counts.at[name, 'known']} problems of up to {most[name]} replicas, more than the "
+            f"{planned[name]} of {replicas[name]} planned."
+        )
+    counts["missing_problems"] = planned - counts["problems"]
+    counts["missing_replicas"] = planned * replicas - counts["replicas"]
+    return counts[["problems", "replicas", "samples", "ungraded", *MISSING]].astype("int64")

@@ -148,7 +148,7 @@ WORDS = {
     "degrees as a word": ("Answer: 34 degrees", "34", EQUAL),
     "degrees are no radians": (r"Answer: $90^\circ$", r"\frac{\pi}{2}", DIFFERENT),
     "degrees under a cosine": (r"Answer: $\cos 60^\circ$", r"\frac{1}{2}", EQUAL),
-    "millions": ("Answer: 34 million", "34", DIFFERENT),
+    "millions": ("Answer: 34 million", "34", UNCLEAR),
     "dozens": ("Answer: $34$ dozen", "34", UNCLEAR),
     "a negation": ("Answer: not 34", "34", DIFFERENT),
     "at least": ("Answer: at least 34", "34", UNCLEAR),

@@ -23,9 +23,7 @@ spelling, right: Answer: 7√3⁄2 | \frac{7\sqrt3}{2}
 spelling, right: Answer: log₃ 81 | 4
 spelling, right: Answer: $\textcolor{red}{\mathbf{12}}$ | 12
 spelling, right: Answer: $\bf 12$ ✅ | 12
-spelling, right: Answer: 3 million | 3000000
 spelling, wrong: Answer: 3 million | 3
-spelling, right: Answer: minus 3 | -3
 spelling, right: Answer: 1101_2 | 1101_{2}
 spelling, wrong: Answer: 1101_2 | 1101_{4}
 spelling, right: Answer: 面积是 $12$平方米 | 12
@@ -37,7 +35,6 @@ units, right: Answer: 12 h | 12
 units, wrong: Answer: 12 h 30 min | 12
 units, wrong: Answer: 12 | 12m
 words, right: Answer: Hence exactly 12 | 12
-words, right: Answer: a total of 12 | 12
 words, right: Answer: 12, since $3\cdot4=12$ | 12
 words, wrong: Answer: at most 12 | 12
 words, wrong: Answer: twice 12 | 12

@@ -21,6 +21,8 @@ def act(what: str, value: str) -> tuple[str, str]:
         return "equal", str(len(bytearray(1 << 40)))
     if what == "modules":
         return "equal", str([name for name in value.split() if name in sys.modules])
+    if what == "pid":
+        return "equal", str(os.getpid())
     if what == "wait a little":
         time.sleep(0.2)
     return "equal", value

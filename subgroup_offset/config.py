@@ -243,7 +243,8 @@ class SubgroupConfig:
                 f"algorithm.subgroup.lam={gae_lam} was probably meant.",
             )
         section = plain(algorithm.get("subgroup"), "algorithm.subgroup")
-        std_key = f"algorithm.subgroup.std={section['std']}" if "std" in section else None
+        std = section.get("std", "sample")  # the default is what the composed config says of itself
+        std_key = None if std == "sample" else f"algorithm.subgroup.std={std}"
         if not algorithm.get("norm_adv_by_std_in_grpo", True):
             if section.get("std", "none") == "population":
                 raise ConfigError(

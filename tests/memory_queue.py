@@ -28,7 +28,7 @@ class MemoryQueue:
         import transfer_queue
 
         monkeypatch.setattr(transfer_queue, "init", lambda *_: None)
-        for name in ("async_kv_put", "async_kv_batch_put", "async_kv_list", "async_kv_clear"):
+        for name in ("async_kv_put", "async_kv_batch_put", "async_kv_batch_get", "async_kv_list", "async_kv_clear"):
             monkeypatch.setattr(transfer_queue, name, getattr(self, name))
             monkeypatch.setattr(transfer_queue, name.removeprefix("async_"), _waiting(getattr(self, name)))
 
@@ -45,6 +45,14 @@ class MemoryQueue:
             row = self.fields[partition_id].setdefault(key, {})
             for name in () if fields is None else fields.keys():
                 row[name] = unwrap_non_tensor_data(fields[name][i])
+
+    async def async_kv_batch_get(
+        self, keys: list[str], partition_id: str, select_fields: list[str]
+    ) -> dict[str, list[Any]]:
+        """Like TransferQueue: a field that one of the rows lacks is not in the answer."""
+        await self._call("get", keys)
+        rows = [self.fields[partition_id][key] for key in keys]
+        return {name: [row[name] for row in rows] for name in select_fields if all(name in row for row in rows)}
 
     async def async_kv_list(self, partition_id: str | None = None) -> dict[str, dict[str, dict[str, Any]]]:
         await self._call("list", [])

@@ -22,6 +22,7 @@ KEY = "algorithm.subgroup.method"
 ENTRY_POINTS = "subgroup_offset.methods"
 #: name -> module and class.
 BUILT_IN = {
+    "bicc": "subgroup_offset.methods.bicc:BiCC",
     "bnpo": "subgroup_offset.methods.bnpo:BNPO",
     "f_grpo": "subgroup_offset.methods.f_grpo:FGRPO",
     "gapo": "subgroup_offset.methods.gapo:GAPO",

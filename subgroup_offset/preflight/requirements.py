@@ -65,9 +65,20 @@ def _check_methods(config: Any, subgroup: SubgroupConfig, rollout: Rollout, find
                 f"algorithm.subgroup.method.{name} finds its rows by their labels, and verl's own rollout writes none: "
                 f"add +{MANAGER_KEY}={MANAGER_NAME}, with algorithm.subgroup.partition=none for single-stage rollouts."
             )
+        if method.sees_groups and _scores_later(config):
+            findings.error(
+                f"algorithm.subgroup.method.{name} needs the verdict on a rollout while its prompt is in the rollout's "
+                "worker, and reward.reward_model.enable=True without a resource pool of its own scores it later: set "
+                "reward.reward_model.enable_resource_pool=True."
+            )
         method.check_run(config, findings)
     losses.check(config, methods, findings)
     _check_context(config, subgroup, rollout, findings)
+
+
+def _scores_later(config: Any) -> bool:
+    model = OmegaConf.select(config, "reward.reward_model")
+    return bool(model and model.get("enable") and not model.get("enable_resource_pool"))
 
 
 def _check_context(config: Any, subgroup: SubgroupConfig, rollout: Rollout, findings: Findings) -> None:

@@ -6,7 +6,7 @@ sampling"); the paper omits its own templates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -125,23 +125,39 @@ def _is_instruction_turn(message: Message) -> bool:
 
 
 def _compile(name: str, source: str | None, required: set[str]) -> Template:
-    key = f"algorithm.subgroup.strategy.{name}_template"
     if source is None:
         text = resources.files("subgroup_offset.strategy").joinpath("templates", f"{name}.jinja").read_text("utf-8")
     else:
-        text = _template_text(key, source)
+        text = source
+    samples = {variable: _SAMPLES[variable] for variable in required}
+    return compile_template(f"algorithm.subgroup.strategy.{name}_template", text, samples)
+
+
+def compile_template(key: str, source: str, samples: Mapping[str, str], optional: Container[str] = ()) -> Template:
+    """Compile a template that a run may have replaced, and try it.
+
+    Args:
+        key: the setting, for messages.
+        source: the text itself, or the path of a file.
+        samples: a value for each variable that there is.
+        optional: the variables that it need not use.
+
+    Raises:
+        ConfigError: it cannot be read, parsed or rendered, misses a variable it needs or uses an unknown one.
+    """
+    text = _template_text(key, source)
     try:
         used = meta.find_undeclared_variables(_ENVIRONMENT.parse(text))
         template = _ENVIRONMENT.from_string(text)
     except TemplateError as error:
         raise ConfigError(f"{key}={source!r} is not a Jinja2 template ({error}): correct it.") from error
-    for variable in sorted(required - used):
+    for variable in sorted(v for v in set(samples) - used if v not in optional):
         raise ConfigError(f"{key}={source!r} does not use the variable {variable}: write {{{{ {variable} }}}} into it.")
-    for variable in sorted(used - required):
-        known = ", ".join(sorted(required))
+    for variable in sorted(used - set(samples)):
+        known = ", ".join(sorted(samples))
         raise ConfigError(f"{key}={source!r} uses the unknown variable {variable}: use only {known}.")
     try:
-        template.render({variable: _SAMPLES[variable] for variable in required})
+        template.render(samples)
     except Exception as error:  # a template runs filters and expressions, which raise what they like
         raise ConfigError(f"{key}={source!r} cannot be rendered ({error!r}): correct it.") from error
     return template

@@ -29,7 +29,7 @@ def run(toy, tmp_path_factory):
     directory = tmp_path_factory.mktemp("methods")
     strange_method.install(directory / "site")
     notes = directory / "notes.jsonl"
-    path = f"{directory / 'site'}:{TESTS}"
+    path = f"{directory / 'site'}:{TESTS}:{TESTS.parent}"
     overrides = [
         *toy_overrides(toy, PROMPTS),
         "+subgroup_method=[gapo,oc_grpo]",

@@ -34,6 +34,7 @@ BUILT_IN = {
     "rloo": "subgroup_offset.methods.rloo:RLOO",
     "signbalance": "subgroup_offset.methods.signbalance:SignBalance",
     "stratified": "subgroup_offset.methods.stratified:Stratified",
+    "verigate": "subgroup_offset.methods.verigate:VeriGate",
 }
 
 

@@ -148,6 +148,10 @@ class GroupView:
         """What the rows ``where`` (B,) bool have in a field of any type, in their order."""
         return self._rows.objects(field, where)
 
+    def of_rollout(self, x: Tensor) -> Tensor:
+        """(B,) -> (B,): what the row that speaks for a rollout has, for all of the rollout's rows."""
+        return x if self._rollout is None else x.index_select(0, self._rollout)
+
     def token_sum(self, x: Tensor) -> Tensor:
         """(B, T) -> (B,): the sum of ``x`` over the tokens of each row's rollout, all of its outputs together."""
         sums = torch.where(self.mask, x, 0.0).sum(dim=-1)

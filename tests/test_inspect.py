@@ -183,7 +183,7 @@ def test_a_run_without_a_log_says_what_to_set(tmp_path):
         printed(tmp_path / "early")
     (tmp_path / "run" / "hydra" / ".hydra" / "config.yaml").unlink()
     for path in (tmp_path / "run", tmp_path):  # the latter as a sweep's: one run at a time
-        with pytest.raises(RecordError, match=r"no run's config that can be read, .* the directory of one run"):
+        with pytest.raises(RecordError, match=r"nor a run's config that can be read: .* the directory of one run"):
             printed(path)
     with pytest.raises(RecordError, match="is not there"):
         printed(tmp_path / "none")

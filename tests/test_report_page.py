@@ -12,7 +12,7 @@ from report_page import EVIL, Tree, hostile_report
 
 from subgroup_offset.reports.blocks import Chapter, Document, Figure, Panel, Series
 from subgroup_offset.reports.figures import COLOURS, INK, dash, panel_pictures
-from subgroup_offset.reports.runs import as_table
+from subgroup_offset.reports.steps import as_table
 from subgroup_offset.reports.write import TEMPLATES, embedded_json, markdown_paragraph, markdown_text, to_html
 from subgroup_offset.text import printable
 
@@ -149,7 +149,7 @@ def test_any_text_survives(text):
 
 
 def test_any_label_can_be_drawn(tmp_path):
-    line = Series("$x_{\ud800\x00<b>", 1, as_table([]).sum(axis=1).reindex([1, 2], fill_value=1.0))
+    line = Series("$x_{\ud800\x00<b>", 1, as_table({}).sum(axis=1).reindex([1, 2], fill_value=1.0))
     figure = Figure("f", "c", [Panel("$\\frac{ \x07", "training step", "", [line])])
     assert figure.legend == [(line.label, 1)] and panel_pictures(figure.panels[0])["dark"].startswith("data:")
 

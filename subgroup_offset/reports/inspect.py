@@ -69,16 +69,12 @@ def _log_of(path: Path) -> list[Path]:
     place = config.settings.get(STRATEGY_DIR) if config.settings else None
     if files := step_files(path, place, "strategy", config.cwd):
         return list(files.values())
+    why = f"its strategy stage was not logged: start it with {STRATEGY_DIR}=DIR."
+    if place:
+        why = f"there is no {{step}}.jsonl in its {STRATEGY_DIR}={place}: wait for its first step."
     if config.settings is None:
-        why = (
-            "holds no {step}.jsonl and no run's config that can be read, which says where its log is: give the "
-            "strategy stage's log (a file, or its directory), or the directory of one run."
-        )
-    elif place is None:
-        why = f"is a run whose strategy stage was not logged: start it with {STRATEGY_DIR}=DIR."
-    else:
-        why = f"is a run with no {{step}}.jsonl in its {STRATEGY_DIR}={place}: wait for its first step."
-    raise RecordError(f"{path} {why}")
+        why = "no {step}.jsonl, nor a run's config that can be read: give the stage's log or the directory of one run."
+    raise RecordError(f"{path}: {why}")
 
 
 def render(records: Iterable[PromptRecord], console: Console, raw: bool = False) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from subgroup_offset.cluster.launch import LoggedStep
 from subgroup_offset.reports.locate import (
     EVALUATION,
     JOB,
@@ -106,11 +105,6 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
     return runs
 
 
-def as_table(steps: Iterable[LoggedStep]) -> pd.DataFrame:
-    """A row a step, a column a metric."""
-    return pd.DataFrame.from_dict({s.step: s.metrics for s in steps}, orient="index", dtype=float).sort_index()
-
-
 def missing_table(runs: Sequence[Run]) -> pd.DataFrame:
     """A row for each thing that is missing, in the order in which they first appear: ``what``, ``runs``, ``fix``."""
     rows = dict.fromkeys((what, fix, run.name) for run in runs for what, fix in run.missing)
@@ -124,7 +118,7 @@ def missing_table(runs: Sequence[Run]) -> pd.DataFrame:
 def _load(directory: Path, name: str) -> Run:
     config = read_config(directory)
     log = find_log(directory)
-    steps, problems = read_log(log) if log else ([], [])
+    steps, problems = read_log(log)
     settings = config.settings
 
     def files(key: str, folder: str) -> dict[int, Path]:
@@ -136,7 +130,7 @@ def _load(directory: Path, name: str) -> Run:
         config=config,
         method=method_of(settings, name),
         log=log,
-        steps=as_table(steps),
+        steps=steps,
         evaluation=evaluation_files(directory),
         strategy_files=files(STRATEGY_DIR, "strategy"),
         rollout_files=files("trainer.rollout_data_dir", "rollouts"),

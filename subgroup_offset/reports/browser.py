@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from subgroup_offset.strategy.subgroups import PromptRecord, SlotRecord, select
 
 DUMP_FIX = "trainer.rollout_data_dir=DIR"
 PROBLEM_CHARACTERS = 4000  #: Of a problem.
+Texts = dict[tuple[str, int], list[dict[str, Any]]]  #: Rollouts by prompt and slot, as JSON values.
 
 
 @dataclass(frozen=True)
@@ -40,34 +41,20 @@ class BrowserLimits:
     longest: int = 4000
 
 
-@dataclass
-class _Step:
-    step: int
-    prompts: list[PromptRecord]
-    #: Prompts of the step, those not shown included.
-    total: int
-    note: str = ""
-    #: By prompt and slot, as JSON values.
-    rollouts: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-
-
 def browser_data(runs: Sequence[Run], limits: BrowserLimits) -> dict[str, Any] | None:
     """Everything that the page's script shows, as JSON values; None where no run has a subgroup to show."""
-    found = {run: steps for run in runs if (steps := _steps_of(run, limits))}
+    found = {run: prompts for run in runs if (prompts := _informative(run, limits))}
     if not found:
         return None
     # Counted by what the records say, for texts are cut as they are read.
-    expected = [
+    expected = sum(
         slot.rollouts
         for run, steps in found.items()
-        for step in steps
-        if step.step in run.rollout_files
-        for prompt in step.prompts
+        for step in steps.keys() & run.rollout_files.keys()
+        for prompt in steps[step][1]
         for slot in prompt.slots
-    ]
-    characters = min(max(limits.characters // max(sum(expected), 1), limits.shortest), limits.longest)
-    for run, steps in found.items():
-        _add_rollouts(run, steps, characters)
+    )
+    characters = min(max(limits.characters // max(expected, 1), limits.shortest), limits.longest)
     return {
         "prompts": limits.prompts,
         "characters": characters,
@@ -75,7 +62,7 @@ def browser_data(runs: Sequence[Run], limits: BrowserLimits) -> dict[str, Any] |
             {
                 "name": run.name,
                 "title": run.name if run.name == run.method.label else run.title,
-                "steps": [_step_json(step) for step in steps],
+                "steps": _steps_json(run, steps, characters),
             }
             for run, steps in found.items()
         ],
@@ -93,7 +80,8 @@ def cut(text: str, limit: int) -> tuple[str, int, str]:
     return text[: limit - tail], len(text) - limit, text[len(text) - tail :]
 
 
-def _steps_of(run: Run, limits: BrowserLimits) -> list[_Step]:
+def _informative(run: Run, limits: BrowserLimits) -> dict[int, tuple[int, list[PromptRecord]]]:
+    """By step: how many prompts it has, and the most informative ones."""
     if not run.strategy_files:
         partition = run.setting(f"{SUBGROUP}.partition", "strategy")
         if run.method.strategy_based and partition != "strategy":
@@ -101,15 +89,15 @@ def _steps_of(run: Run, limits: BrowserLimits) -> list[_Step]:
             run.lacks(what, f"{SUBGROUP}.partition=strategy.")
         elif run.method.strategy_based:
             run.lacks("Records of the strategy stage, and so its subgroups.", f"{STRATEGY_DIR}=DIR (and {DUMP_FIX})")
-        return []
+        return {}
     if not run.rollout_files:
         run.lacks("Rollout texts for the subgroup browser.", DUMP_FIX)
-    steps, unusable = [], Unusable()
+    steps, unusable = {}, Unusable()
     for step, path in run.strategy_files.items():
         if records := read_records(path, unusable):
             # Candidates that were not kept are the bulk of a record and are not shown.
             kept = [replace(record, candidates=()) for record in select(records, limit=limits.prompts)]
-            steps.append(_Step(step, kept, len(records)))
+            steps[step] = len(records), kept
     _note(run, "records of the strategy stage", unusable)
     return steps
 
@@ -142,34 +130,33 @@ def _recorded_sizes(run: Run, prompt: PromptRecord) -> tuple[int, ...]:
     return recorded if prompt.status == "finished" or len(configured) != len(recorded) else configured
 
 
-def _add_rollouts(run: Run, steps: Sequence[_Step], characters: int) -> None:
-    unusable = Unusable()
-    for step in steps:
-        if path := run.rollout_files.get(step.step):
-            _read_rollouts(run, step, path, characters, unusable)
-        else:
-            step.note = "No rollout dump of this step."
+def _steps_json(run: Run, steps: dict[int, tuple[int, list[PromptRecord]]], characters: int) -> list[dict[str, Any]]:
+    unusable, found = Unusable(), []
+    for step, (total, prompts) in steps.items():
+        texts, note = {}, "No rollout dump of this step."
+        if path := run.rollout_files.get(step):
+            texts, note = _texts(
+                path, {prompt.uid: _recorded_sizes(run, prompt) for prompt in prompts}, characters, unusable
+            )
+        shown = [_prompt_json(prompt, texts) for prompt in prompts]
+        found.append({"step": step, "total": total, "note": note, "prompts": shown})
     _note(run, "rollout dumps", unusable)
+    return found
 
 
-def _read_rollouts(run: Run, step: _Step, path: Path, characters: int, unusable: Unusable) -> None:
-    sizes = {prompt.uid: _recorded_sizes(run, prompt) for prompt in step.prompts}
+def _texts(path: Path, sizes: dict[str, tuple[int, ...]], characters: int, unusable: Unusable) -> tuple[Texts, str]:
+    """The rollouts of prompts with slots of these sizes, and a note on those that are not shown."""
+    texts: Texts = defaultdict(list)
     strange = 0
     for rollout in read_rollouts(path, sizes.keys(), unusable):
         slot = slot_of(rollout.session, sizes[rollout.prompt])
         strange += slot >= len(sizes[rollout.prompt])
         values = {"session": rollout.session, "part": rollout.part, "score": rollout.score}
-        step.rollouts[rollout.prompt, slot].append({**values, "text": cut(rollout.output, characters)})
-    if strange:
-        step.note = f"{strange} rollouts of failed prompts are not shown: their slots are not known."
+        texts[rollout.prompt, slot].append({**values, "text": cut(rollout.output, characters)})
+    return texts, f"{strange} rollouts of failed prompts are not shown: their slots are not known." if strange else ""
 
 
-def _step_json(step: _Step) -> dict[str, Any]:
-    prompts = [_prompt_json(prompt, step) for prompt in step.prompts]
-    return {"step": step.step, "total": step.total, "note": step.note, "prompts": prompts}
-
-
-def _prompt_json(prompt: PromptRecord, step: _Step) -> dict[str, Any]:
+def _prompt_json(prompt: PromptRecord, texts: Texts) -> dict[str, Any]:
     return {
         "uid": prompt.uid,
         "span": prompt.span,
@@ -177,7 +164,7 @@ def _prompt_json(prompt: PromptRecord, step: _Step) -> dict[str, Any]:
         "status": prompt.status,
         "successes": sum(slot.successes or 0 for slot in prompt.slots),
         "problem": cut(split_instructions(prompt.problem)[1].strip(), PROBLEM_CHARACTERS),
-        "slots": [_slot_json(slot, step.rollouts[prompt.uid, slot.slot]) for slot in prompt.best_first],
+        "slots": [_slot_json(slot, texts.get((prompt.uid, slot.slot), [])) for slot in prompt.best_first],
     }
 
 

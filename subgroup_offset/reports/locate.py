@@ -10,6 +10,7 @@ from typing import Any
 
 from subgroup_offset.reports.settings import Settings, read_settings
 from subgroup_offset.reports.steps import EARLIER, EVENTS, METRICS, is_file_log
+from subgroup_offset.strategy.json_lines import by_step
 from subgroup_offset.text import shortest_endings
 
 JOB = "job.json"
@@ -109,9 +110,8 @@ def step_files(directory: Path, setting: Any, name: str, cwd: Path | None) -> di
         path = Path(str(setting)).expanduser()
         candidates = [(cwd or directory) / path, directory / path.name, *candidates]
     for candidate in candidates:
-        files = {int(file.stem): file for file in candidate.glob("*.jsonl") if file.stem.isdecimal()}
-        if files:
-            return dict(sorted(files.items()))
+        if files := by_step(candidate):
+            return files
     return {}
 
 

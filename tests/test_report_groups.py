@@ -54,6 +54,7 @@ def labels(section):
         (None, {METHOD: {"f_grpo": {"gamma": 1.0}}}, "f_grpo", "method"),
         (0.3, {METHOD: {}, NAME: "alignment_shuffled", SHUFFLE: True}, "alignment (lam=+0.3) + shuffle", "alignment"),
         (-0.1, {NAME: "gentle"}, "gentle, lam=-0.1", "method"),
+        (-0.1, {NAME: "contrast_mine"}, "contrast_mine, lam=-0.1", "method"),
     ],
 )  # fmt: skip
 def test_the_config_decides_the_method(sections, lam, changes, label, direction):

@@ -17,8 +17,10 @@ MODEL = "actor_rollout_ref.model.path"
 # Last parts of a path that name no model: it is their parent that does.
 _PLAIN_NAMES = {"model", "huggingface", "hf", "actor"}
 
-# The paper's own names do not name a run, its settings do: a sweep over lam keeps the name that it began with.
-_PAPERS = ("grpo", "strategy_grpo", "alignment", "contrast")
+# Names of this package's configs that do not name a run, its settings do: a sweep over lam keeps the name it began with.
+_PAPERS = re.compile(
+    "grpo|grpo_labelled|strategy_grpo|(alignment|contrast)(_random_selection|_shuffled|_temperature_07)?"
+)
 
 #: In the order of the paper's Table 1, then what it does not have.
 DIRECTIONS = ("grpo", "anchor", "alignment", "contrast", "method", "other")
@@ -80,7 +82,7 @@ def method_of(settings: Settings | None, fallback: str) -> Method:
 def _own_name(settings: Settings) -> str:
     """A name that is not the paper's; else the methods of other papers, sorted; empty if there is neither."""
     name = str(settings.get(f"{SUBGROUP}.name", ""))
-    own = name if not re.fullmatch(rf"({'|'.join(_PAPERS)})(_.*)?", name) else ""
+    own = name if not _PAPERS.fullmatch(name) else ""
     methods = {key.removeprefix(f"{METHOD}.").split(".")[0] for key in settings.values if _below(key, METHOD)}
     return own or "+".join(sorted(methods))
 

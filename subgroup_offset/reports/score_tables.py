@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from subgroup_offset.evaluation.samples import OVERALL
-from subgroup_offset.reports.blocks import Cell, Table, arrow, number, ranks, table
+from subgroup_offset.reports.blocks import Cell, Table, number, ranks, score, table
 from subgroup_offset.reports.groups import Ablation, Group, ModelRuns
 from subgroup_offset.reports.methods import lam_text
 from subgroup_offset.reports.scores import Scores, digits
@@ -128,10 +128,8 @@ def _table(
             small = number(errors.at[i, column], decimals, "±{}") or ""
             if 0 < counts.at[i, column] < len(group.runs):
                 small = f"{small} ({counts.at[i, column]:.0f} of {len(group.runs)} seeds)".strip()
-            change = arrow(mean, means.at[places[reference], column]) if reference else ""
-            mark = "aside" if entry.aside else marks.at[i, column]
-            text = number(mean, decimals)
-            cells.append(text and Cell(text, mark, change, small))
+            other = means.at[places[reference], column] if reference else float("nan")
+            cells.append(score(mean, decimals, "aside" if entry.aside else marks.at[i, column], other, small))
         seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else ""
         name = Cell(entry.label, "aside" if entry.aside else "", small=seeds)
         rows.append((entry.section, [name, *(s and Cell(s, name.mark) for s in step), *cells]))

@@ -30,7 +30,6 @@ class ReportError(ValueError):
 class Config:
     """What Hydra left of a run, None where it is not known."""
 
-    path: Path | None = None
     settings: Settings | None = None
     overrides: list[str] | None = None
     #: The directory it was started in.
@@ -68,7 +67,7 @@ def read_config(directory: Path) -> Config:
         cwd = Path(hydra["hydra"]["runtime"]["cwd"])
     except (KeyError, TypeError):
         cwd = None
-    return Config(path, settings, [str(o) for o in overrides] if isinstance(overrides, list) else None, cwd, problem)
+    return Config(settings, [str(o) for o in overrides] if isinstance(overrides, list) else None, cwd, problem)
 
 
 def find_log(directory: Path) -> tuple[Path, ...]:

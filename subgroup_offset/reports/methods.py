@@ -17,7 +17,7 @@ MODEL = "actor_rollout_ref.model.path"
 # Last parts of a path that name no model: it is their parent that does.
 _PLAIN_NAMES = {"model", "huggingface", "hf", "actor"}
 
-# Names of this package's configs that do not name a run, its settings do: a sweep over lam keeps the name it began with.
+# Configs of this package whose runs are called by their settings: a sweep over lam keeps the name it began with.
 _PAPERS = re.compile(
     "grpo|grpo_labelled|strategy_grpo|(alignment|contrast)(_random_selection|_shuffled|_temperature_07)?"
 )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method
 from subgroup_offset.reports.runs import Run
@@ -28,8 +29,7 @@ class Group:
         return len(self.runs)
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(NamedTuple):
     """What a group is compared with."""
 
     group: Group
@@ -37,8 +37,7 @@ class Anchor:
     note: str
 
 
-@dataclass(frozen=True)
-class Ablation:
+class Ablation(NamedTuple):
     """A group and those that depart from it in one way."""
 
     base: Group

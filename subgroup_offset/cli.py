@@ -61,7 +61,7 @@ def demo(
 def inspect(
     path: Annotated[
         Path,
-        typer.Argument(help="A run's directory, a sweep's, algorithm.subgroup.strategy.data_dir, or a file of it."),
+        typer.Argument(help="A run's directory, its algorithm.subgroup.strategy.data_dir, or a file of it."),
     ],
     step: Annotated[int | None, typer.Option(help="Only this training step.")] = None,
     contains: Annotated[str | None, typer.Option(help="Only problems with this text.")] = None,

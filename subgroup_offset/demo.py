@@ -188,9 +188,9 @@ def _plot(steps: list[LoggedStep], path: Path, title: str) -> None:
     """Save a PNG with one panel per metric of :data:`PANELS` over the training steps."""
     from subgroup_offset.reports.blocks import Figure, Panel, Series
     from subgroup_offset.reports.figures import figure_png
-    from subgroup_offset.reports.runs import as_table
+    from subgroup_offset.reports.steps import as_table
 
-    table = as_table(steps)
+    table = as_table({s.step: s.metrics for s in steps})
     panels = [
         Panel(name, "training step", "", [Series(title, 0, table[key].dropna(), markers=True)])
         for key, name in PANELS.items()

@@ -23,7 +23,7 @@ def config(directory: Path, lam: float | None = 0.0, seed: int = 1, **changes: A
         seed: of the data.
         changes: dotted keys, ``__`` for the dots.
     """
-    subgroup: dict[str, Any] = {"name": "x", "lam": lam or 0.0}
+    subgroup: dict[str, Any] = {"name": "strategy_grpo", "lam": lam or 0.0}
     rollout: dict[str, Any] = {"n": K * Z, "agent": {"agent_loop_manager_class": None}}
     if lam is not None:
         subgroup["strategy"] = {

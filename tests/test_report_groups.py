@@ -8,6 +8,7 @@ from subgroup_offset.reports.methods import model_name
 from subgroup_offset.reports.runs import load_runs
 
 SHUFFLE = "algorithm__subgroup__shuffle_offsets"
+METHOD, NAME = "algorithm__subgroup__method", "algorithm__subgroup__name"
 TEMPERATURE = "algorithm__subgroup__strategy__temperature"
 SELECTION = "algorithm__subgroup__strategy__selection"
 LR = "actor_rollout_ref__actor__optim__lr"
@@ -47,6 +48,13 @@ def labels(section):
         (0.0, {"algorithm__adv_estimator": "grpo"}, "strategy_grpo", "anchor"),  # taken over at the start of the run
         (0.0, {"algorithm__adv_estimator": "rloo"}, "rloo on strategy rollouts", "other"),
         (0.0, {"algorithm__subgroup__lam": "${oc.env:LAM}"}, "run (lam=${oc.env:LAM})", "other"),
+        (0.0, {"algorithm__subgroup__lam": {"budget": 0.05}}, "run (lam=budget=0.05)", "other"),
+        (-0.3, {METHOD: {"oc_grpo": {"gamma": 1.0}, "gapo": {}}}, "gapo+oc_grpo, lam=-0.3", "method"),
+        (0.0, {METHOD: {"oc_grpo": {"gamma": 1.0}}, NAME: "oc_grpo"}, "oc_grpo", "method"),
+        (None, {METHOD: {"f_grpo": {"gamma": 1.0}}}, "f_grpo", "method"),
+        (0.3, {METHOD: {}, NAME: "alignment_shuffled", SHUFFLE: True}, "alignment (lam=+0.3) + shuffle", "alignment"),
+        (-0.1, {NAME: "gentle"}, "gentle, lam=-0.1", "method"),
+        (-0.1, {NAME: "contrast_mine"}, "contrast_mine, lam=-0.1", "method"),
     ],
 )  # fmt: skip
 def test_the_config_decides_the_method(sections, lam, changes, label, direction):
@@ -64,14 +72,8 @@ def test_runs_that_differ_only_in_seeds_and_places_are_one_group(sections):
     ]
 
 
-def test_another_setting_makes_another_group_and_is_named(sections):
+def test_another_setting_makes_another_group_that_is_called_by_its_run(sections):
     (section,) = sections(("a", 0.3, 1, {}), ("b", 0.3, 2, {LR: 1e-5}))
-    assert labels(section) == ["alignment (lam=+0.3) [lr=1e-06]", "alignment (lam=+0.3) [lr=1e-05]"]
-
-
-def test_groups_that_differ_in_much_are_called_by_their_runs(sections):
-    much = {LR: 1e-5, "data__train_batch_size": 32, "data__train_files": ["c"]}
-    (section,) = sections(("a", 0.3, 1, {}), ("b", 0.3, 2, much))
     assert labels(section) == ["alignment (lam=+0.3) [a]", "alignment (lam=+0.3) [b]"]
 
 
@@ -97,6 +99,20 @@ def test_the_anchor_is_the_same_with_lam_0(sections):
     assert names["contrast-lr"] == ("zero-lr", "")
     assert names["shuffled"] == ("zero", "")
     assert names["cool"] == ("zero", "which also differs in algorithm.subgroup.strategy.temperature")
+
+
+def test_a_method_at_lam_0_is_compared_with_the_papers_and_else_with_itself(sections):
+    gapo = {METHOD: {"gapo": {"beta": 0.5}}}
+    (section,) = sections(("zero", 0.0, 1, {}), ("gapo", 0.0, 1, gapo), ("both", -0.3, 1, gapo), ("c", -0.3, 1, {}))
+    anchors = {group.label: section.anchor(group) for group in section.groups}
+    assert {label: (a.group.label, a.note) for label, a in anchors.items() if a} == {
+        "contrast (lam=-0.3)": ("strategy_grpo", ""),
+        "gapo": ("strategy_grpo", "which also differs in algorithm.subgroup.method.gapo.beta"),
+        "gapo, lam=-0.3": ("gapo", ""),
+    }
+    assert [[group.label for group in family] for family in section.families()] == [
+        ["contrast (lam=-0.3)", "strategy_grpo"], ["gapo, lam=-0.3", "gapo"],
+    ]  # fmt: skip
 
 
 def test_without_lam_0_the_first_run_given_is_the_anchor(sections):

@@ -1,85 +1,25 @@
-"""One report, written by the command: one HTML file that asks for nothing, all text as text; Markdown; in a browser."""
+"""One report, written by the command: one HTML file that asks for nothing, all text as text; and Markdown."""
 
 import base64
 import json
 import re
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from chromium import BINARY, chromium
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_runs import record, rollouts, write_lines, write_run
-from typer.testing import CliRunner
+from report_page import EVIL, Tree, hostile_report
 
-from subgroup_offset.cli import app
 from subgroup_offset.reports.blocks import Chapter, Document, Figure, Panel, Series
 from subgroup_offset.reports.figures import COLOURS, INK, dash, panel_pictures
-from subgroup_offset.reports.runs import as_table
+from subgroup_offset.reports.steps import as_table
 from subgroup_offset.reports.write import TEMPLATES, embedded_json, markdown_paragraph, markdown_text, to_html
 from subgroup_offset.text import printable
-
-_TAKE = "document.title='owned'"
-EVIL = (
-    f"</script><script>{_TAKE}</script><img src='http://x.example/i.png' onerror=\"{_TAKE}\"> & \u2028 {{{{ 7*7 }}}} "
-    "<!-- | *b* $x$"
-)
-VOID = {"meta", "input", "br", "img", "link", "hr", "source"}
-
-
-class Tree(HTMLParser):
-    """Checks the nesting while it collects elements and texts."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.elements, self.texts = [], [], {}
-        self.feed(text)
-        self.close()
-        assert not self.open, f"not closed: {self.open}"
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
-        self.open.pop()
-
-    def handle_data(self, data):
-        if self.open:
-            self.texts.setdefault(self.open[-1], []).append(data)
-
-    def having(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """The report of a sweep, with hostile texts wherever a run can put one."""
-    root = tmp_path_factory.mktemp("report")
-    write_run(root / "runs" / "plain", lam=None, pass_rate=0.6)
-    zero = write_run(root / "runs" / "zero", pass_rate=0.5)
-    write_lines(zero / "strategy" / "6.jsonl", [{**record(6, 4), "problem": "# 1 | 2\n<b>bold</b>\ud800"}])
-    contrast = write_run(root / "runs" / "a|b<i>", lam=-0.3, pass_rate=0.7, text=EVIL)
-    write_run(root / "runs" / "seed", lam=-0.3, seed=2, pass_rate=0.8, records=False, dumps=False)
-    odd = record(6, 3)
-    odd["problem"], odd["slots"][1]["preview"] = f"# 1\nA butterfly {EVIL}\ud800", f"[KEY IDEA]\n- {EVIL}"
-    odd["slots"][2]["subgroup"] = EVIL
-    write_lines(contrast / "strategy" / "6.jsonl", [record(6, 1), odd, record(6, 4)])
-    write_lines(contrast / "rollouts" / "6.jsonl", [*rollouts(6, 4, EVIL), *rollouts(6, 3, "long " * 4000)])
-    lines = [{"step": 6, "data": {f"val-core/{EVIL}\x07/acc/mean@8": 0.5}}]
-    evil = {"actor_rollout_ref__model__path": EVIL, "data__x": EVIL}
-    write_lines(write_run(root / "runs" / "evil", lam=0.3, changes=evil) / "metrics.jsonl", lines)
-    options = ["--output", root / "out", "--title", EVIL, "--prompts", 4, "--smooth", 0]
-    result = CliRunner().invoke(app, ["report", *map(str, [root / "runs", *options])])
-    assert result.exit_code == 0, result.output
-    assert f"5 runs: wrote {root}/out/report.html" in result.output
-    return root / "out"
+    return hostile_report(tmp_path_factory.mktemp("report"))
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +149,7 @@ def test_any_text_survives(text):
 
 
 def test_any_label_can_be_drawn(tmp_path):
-    line = Series("$x_{\ud800\x00<b>", 1, as_table([]).sum(axis=1).reindex([1, 2], fill_value=1.0))
+    line = Series("$x_{\ud800\x00<b>", 1, as_table({}).sum(axis=1).reindex([1, 2], fill_value=1.0))
     figure = Figure("f", "c", [Panel("$\\frac{ \x07", "training step", "", [line])])
     assert figure.legend == [(line.label, 1)] and panel_pictures(figure.panels[0])["dark"].startswith("data:")
 
@@ -235,120 +175,3 @@ def test_texts_and_lines_are_legible_in_both_schemes(scheme):
     assert INK[scheme] == colours["ink"]
     assert all(contrast(line, colours["page"]) >= 3 for line in COLOURS)
     assert [dash(style) for style in (0, 1, 4)] == ["none", "5 2", "6 2 1 2 1 2"]
-
-
-# What follows looks at it in a browser.
-
-
-@pytest.fixture(scope="module")
-def opened(out, tmp_path_factory):
-    if BINARY is None:
-        pytest.skip("no chromium here: apt-get install chromium")
-    pytest.importorskip("websockets", reason="the DevTools protocol needs the package websockets")
-    with chromium(tmp_path_factory.mktemp("profile")) as page:
-        page.look(1280)
-        page.open(out / "report.html")
-        yield page
-        assert reported(page) == []
-
-
-@pytest.fixture
-def page(opened):
-    """As it opens, on the run with the odd texts."""
-    opened.look(1280)
-    for control, value in (("filter", ""), ("order", "span"), ("run", "1")):
-        choose(opened, control, value)
-    return opened
-
-
-def reported(page):
-    """Errors, messages on the console and requests besides the page itself; what is in the page asks nobody."""
-    bad = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-    requests = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
-    assert requests[0].startswith("file://")
-    return [*(u for u in requests[1:] if not u.startswith("data:")), *(e for e in page.events if e["method"] in bad)]
-
-
-def choose(page, control, value):
-    page.value(
-        f"{{const e = document.getElementById('{control}'); e.value = {value!r};"
-        "e.dispatchEvent(new Event(e.id === 'filter' ? 'input' : 'change', {bubbles: true})); 0}"
-    )
-
-
-def cards(page):
-    return page.value("[...document.querySelectorAll('.prompt h3')].map(e => e.textContent)")
-
-
-def count(page):
-    return page.value("document.getElementById('count').textContent")
-
-
-def test_tables_and_figures_are_seen(page):
-    sizes = page.value("[...document.querySelectorAll('.panel img')].map(e => [e.complete, e.naturalHeight, e.height])")
-    assert len(sizes) >= 8 and all(complete and min(heights) > 100 for complete, *heights in sizes)
-    assert page.value("document.querySelector('#main table caption').textContent").startswith("Main results")
-
-
-def test_the_last_step_is_shown_with_the_greatest_span_first(page):
-    names = page.value("[...document.getElementById('run').options].map(e => e.text)")
-    assert names[:2] == ["strategy_grpo (zero)", "contrast (lam=-0.3) (a|b<i>)"]
-    assert page.value("document.getElementById('step').value") == "6"
-    heads = cards(page)
-    assert [head.rsplit("span ")[1] for head in heads] == ["1.00", "0.75", "0.25"]
-    assert count(page).startswith("3 of 3 matching prompts shown; 3 of the 3 prompts")
-    choose(page, "order", "-span")
-    assert cards(page) == heads[::-1]
-
-
-def test_the_table_is_table_6s(page):
-    rows = page.value(
-        "[...document.querySelector('.prompt table').rows].map(r => [...r.cells].map(c => c.innerText.split('\\n')[0]))"
-    )
-    assert rows[:3] == [
-        ["Slot", "Key idea of the preview", "Successes", "Mean reward"],
-        ["0", "(plain prompt)", "4/4", "1.00"],
-        ["1", "- idea 1", "0/4", "-1.00"],
-    ]
-
-
-def test_the_filter_looks_into_problems_previews_and_rollouts(page):
-    for text, found in (("BUTTERFLY", 1), ("idea 3", 3), ("of session 15", 2), ("not in there", 0)):
-        choose(page, "filter", text)
-        assert len(cards(page)) == found and count(page).startswith(f"{found} of {found} matching")
-
-
-def test_all_steps_come_in_pages(page):
-    choose(page, "step", "all")
-    assert count(page).startswith("20 of 23 matching prompts shown; 23 of the 33 prompts")
-    page.value("document.getElementById('more').click()")
-    assert len(cards(page)) == 23 and page.value("document.getElementById('more').hidden") is True
-
-
-def test_rollouts_open_as_text_and_tell_what_is_left_out(page):
-    page.value("document.querySelectorAll('.prompt > details').forEach(e => e.open = true)")
-    texts = page.value(
-        "new Promise(done => setTimeout(() => done("
-        "[...document.querySelectorAll('.rollout')].map(e => e.innerText)), 300))"
-    )
-    assert len(texts) == 32
-    assert texts[0].startswith("Rollout 0, score 1.00") and f"{EVIL} of session 0" in texts[0]
-    assert "characters left out" in texts[16] and texts[16].endswith("of session 0")
-    assert page.value("document.title") == EVIL
-    assert page.value("document.querySelectorAll('img:not(.panel img)').length") == 0
-
-
-@pytest.mark.parametrize(("scheme", "ground"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 23, 26)")])
-@pytest.mark.parametrize("width", [1280, 390, 320])
-def test_it_fits_and_follows_the_scheme(page, scheme, ground, width):
-    page.look(width, scheme=scheme)
-    page.value("document.querySelectorAll('details').forEach(e => e.open = true)")
-    assert page.value("document.documentElement.scrollWidth") <= width
-    assert page.value("getComputedStyle(document.body).backgroundColor") == ground
-    shown, dark = page.value(
-        "[document.querySelector('.panel img').currentSrc, document.querySelector('.panel source').srcset]"
-    )
-    assert (shown == dark) == (scheme == "dark")
-    right = "e.getBoundingClientRect().right"
-    tables = page.value(f"[...document.querySelectorAll('.scroll')].map(e => [e.scrollWidth > e.clientWidth, {right}])")
-    assert max(right for _, right in tables) <= width and (width > 400 or any(scrolls for scrolls, _ in tables))

@@ -1,7 +1,6 @@
 """Runs are found and read as far as they are there."""
 
 import json
-import os
 
 import pytest
 from report_runs import config, metrics, validation, write_hydra, write_lines, write_run
@@ -23,7 +22,7 @@ def test_a_complete_run(tmp_path):
     (run,) = load_runs([write_run(tmp_path / "whole", lam=-0.3, pass_rate=0.5)])
     assert (run.name, run.method.label, run.model_name) == ("whole", "contrast (lam=-0.3)", "Tiny-1B")
     assert list(run.steps.index) == [0, 1, 2, 3, 4, 5, 6]
-    assert (run.state, run.total_steps, run.log.name) == ("finished", 6, "metrics.jsonl")
+    assert (run.state, run.total_steps, run.log_name) == ("finished", 6, "metrics.jsonl")
     assert list(run.strategy_files) == list(run.rollout_files) == [1, 2, 3, 4, 5, 6]
     assert run.config.overrides == ["algorithm.subgroup.lam=-0.3", "data.seed=1"]
     assert list(run.series("strategy/seconds_max").head(2).items()) == [(1, 3.5), (2, 4.5)]
@@ -111,7 +110,7 @@ def test_tensorboard_only(tmp_path):
     writer.add_scalar("actor/entropy", float("nan"), 4)
     writer.close()
     (run,) = load_runs([directory])
-    assert run.log.name == "tensorboard"
+    assert run.log_name == "tensorboard"
     assert (run.method.label, run.steps.index[-1]) == ("grpo", 4)
     assert dict(run.series("critic/score/mean")) == pytest.approx({1: -0.3, 2: -0.2, 3: -0.1})
     assert dict(run.series("val-core/math_dapo/acc/mean@8"))[3] == 0.25
@@ -132,7 +131,7 @@ def test_logs_under_verls_own_names(tmp_path):
     log(alone / "project" / "name.jsonl", 1, 2)
     write_hydra(alone / ".hydra", config(alone), [])
     (run,) = load_runs([alone])
-    assert (run.log.name, run.steps.index[-1]) == ("name.jsonl", 2)
+    assert (run.log_name, run.steps.index[-1]) == ("name.jsonl", 2)
     log(alone / "project" / "other.jsonl", 1)
     with pytest.raises(ReportError, match=r"2 logs of verl's file logger.*project/name.jsonl, project/other.jsonl"):
         load_runs([alone])
@@ -144,21 +143,13 @@ def test_logs_under_verls_own_names(tmp_path):
     assert [run.name for run in load_runs([tmp_path / "two"])] == ["x.jsonl", "y.jsonl"]
 
 
-def test_a_log_outside_of_the_run_is_used_only_if_it_can_be_its(tmp_path):
-    shared = log(tmp_path / "project" / "same.jsonl", 1)
-    for name in ("a", "b"):
-        write_hydra(tmp_path / name / ".hydra", config(tmp_path / name, trainer__experiment_name="same"), [])
-        (tmp_path / name / ".hydra" / "hydra.yaml").write_text(f"hydra: {{runtime: {{cwd: {tmp_path}}}}}")
-        write_lines(tmp_path / name / "evaluation" / "graded.jsonl", [{}])  # something to report
-    os.utime(shared, (2e9, 2e9))
-    (run,) = load_runs([tmp_path / "a"])
-    assert (run.steps.index[-1], run.log.name) == (1, str(shared))
-    both = load_runs([tmp_path / "a", tmp_path / "b"])
-    assert [run.log for run in both] == [None, None]
-    assert all("is where 2 of the runs were to write" in missing(run) for run in both)
-    os.utime(shared, (1e9, 1e9))  # before the run began
-    (run,) = load_runs([tmp_path / "a"])
-    assert run.log is None
+def test_a_log_outside_of_the_run_is_a_run_of_its_own(tmp_path):
+    directory = write_run(tmp_path / "run", pass_rate=0.5)
+    (directory / "metrics.jsonl").rename(tmp_path / "moved.jsonl")
+    (run,) = load_runs([directory])
+    assert run.log_name is None and "Logged steps." in missing(run)
+    (moved,) = load_runs([tmp_path / "moved.jsonl"])
+    assert (moved.log_name, moved.steps.index[-1]) == ("moved.jsonl", 6)
 
 
 def test_relative_directories_start_where_the_run_did(tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import graded, validation, write_lines, write_run
 
-from subgroup_offset.reports.blocks import Box, Figure, Table, arrow, ranks
+from subgroup_offset.reports.blocks import Box, Figure, Table, ranks, score
 from subgroup_offset.reports.browser import BrowserLimits
 from subgroup_offset.reports.chapters import make_document
 from subgroup_offset.reports.panels import smoothed
@@ -234,7 +234,8 @@ def test_evaluations_in_progress_and_broken_ones_are_noted(report, tmp_path):
 
 
 def test_arrows_and_ranks():
-    assert [arrow(1.0, 2.0), arrow(2.0, 1.0), arrow(1.0, 1.0), arrow(float("nan"), 1.0)] == ["down", "up", "", ""]
+    found = [score(value, 1, reference=reference) for value, reference in ((1, 2), (2, 1), (1, 1), (1, float("nan")))]
+    assert [cell.arrow for cell in found] == ["down", "up", "", ""] and score(float("nan"), 1, reference=1) is None
     frame = pd.DataFrame({"a": [1.0, 3.0, None, 3.0, 2.0], "one": [1.0, *[None] * 4], "equal": [1.0, 1.0, *[None] * 3]})
     assert ranks(frame).to_dict("list") == {
         "a": ["", "best", "", "best", "second"], "one": [""] * 5, "equal": [""] * 5,

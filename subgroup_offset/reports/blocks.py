@@ -176,9 +176,11 @@ def ranks(values: pd.DataFrame) -> pd.DataFrame:
     return places.map(lambda place: {1.0: "best", 2.0: "second"}.get(place, "")).astype(object)
 
 
-def arrow(value: float, reference: float) -> Literal["", "up", "down"]:
-    """From a reference to a value, both as they are shown, rounded; none where they are equal or one is NaN."""
-    return "up" if value > reference else "down" if value < reference else ""
+def score(value: float, digits: int, mark: Mark = "", reference: float = float("nan"), small: str = "") -> Cell | None:
+    """A value with its arrow from a reference, both as they are shown, rounded; None for NaN."""
+    change: Literal["", "up", "down"] = "up" if value > reference else "down" if value < reference else ""
+    text = number(value, digits)
+    return text and Cell(text, mark, change, small)
 
 
 def number(value: float, digits: int, form: str = "{}") -> str | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from subgroup_offset.reports.runs import Run
 from subgroup_offset.reports.settings import STRATEGY_DIR, SUBGROUP
 from subgroup_offset.slots import slot_sizes
 from subgroup_offset.strategy import split_instructions
-from subgroup_offset.strategy.dump import prompt_of, read_rollouts, slot_of
+from subgroup_offset.strategy.dump import read_rollouts, slot_of
 from subgroup_offset.strategy.json_lines import Unusable
 from subgroup_offset.strategy.record import read_records
 from subgroup_offset.strategy.subgroups import PromptRecord, SlotRecord, select
 
 DUMP_FIX = "trainer.rollout_data_dir=DIR"
 PROBLEM_CHARACTERS = 4000  #: Of a problem.
+Texts = dict[tuple[str, int], list[dict[str, Any]]]  #: Rollouts by prompt and slot, as JSON values.
 
 
 @dataclass(frozen=True)
@@ -38,38 +39,22 @@ class BrowserLimits:
     characters: int = 6_000_000
     shortest: int = 80
     longest: int = 4000
-    #: Bytes of rollout dumps that are read for each run.
-    dump_bytes: int = 2 * 2**30
-
-
-@dataclass
-class _Step:
-    step: int
-    prompts: list[PromptRecord]
-    #: Prompts of the step, those not shown included; None where they were not read.
-    total: int | None
-    note: str = ""
-    #: By prompt and slot, as JSON values.
-    rollouts: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def browser_data(runs: Sequence[Run], limits: BrowserLimits) -> dict[str, Any] | None:
     """Everything that the page's script shows, as JSON values; None where no run has a subgroup to show."""
-    found = {run: steps for run in runs if (steps := _steps_of(run, limits))}
+    found = {run: prompts for run in runs if (prompts := _informative(run, limits))}
     if not found:
         return None
     # Counted by what the records say, for texts are cut as they are read.
-    expected = [
+    expected = sum(
         slot.rollouts
         for run, steps in found.items()
-        for step in steps
-        if step.step in run.rollout_files
-        for prompt in step.prompts
+        for step in steps.keys() & run.rollout_files.keys()
+        for prompt in steps[step][1]
         for slot in prompt.slots
-    ]
-    characters = min(max(limits.characters // max(sum(expected), 1), limits.shortest), limits.longest)
-    for run, steps in found.items():
-        _add_rollouts(run, steps, limits, characters)
+    )
+    characters = min(max(limits.characters // max(expected, 1), limits.shortest), limits.longest)
     return {
         "prompts": limits.prompts,
         "characters": characters,
@@ -77,7 +62,7 @@ def browser_data(runs: Sequence[Run], limits: BrowserLimits) -> dict[str, Any] |
             {
                 "name": run.name,
                 "title": run.name if run.name == run.method.label else run.title,
-                "steps": [_step_json(step) for step in steps],
+                "steps": _steps_json(run, steps, characters),
             }
             for run, steps in found.items()
         ],
@@ -95,87 +80,31 @@ def cut(text: str, limit: int) -> tuple[str, int, str]:
     return text[: limit - tail], len(text) - limit, text[len(text) - tail :]
 
 
-def within_bytes(sizes: Mapping[int, int], limit: int) -> set[int]:
-    """Steps whose files may be read: all, or evenly spread ones with the last among them, up to ``limit`` bytes.
-
-    Args:
-        sizes: of each step's file.
-        limit: of the sum.
-    """
-    backwards, stride = sorted(sizes, reverse=True), 1
-    while stride < 2 * len(backwards):
-        chosen = backwards[::stride]
-        if sum(sizes[step] for step in chosen) <= limit:
-            return set(chosen)
-        stride *= 2
-    return set()
-
-
-def _steps_of(run: Run, limits: BrowserLimits) -> list[_Step]:
-    if run.strategy_files:
-        return _from_records(run, limits)
-    if run.settings is None or not run.method.strategy_based:
-        return []
-    partition = run.setting(f"{SUBGROUP}.partition", "strategy")
-    if partition != "strategy":
-        what = f"Subgroups of partition={partition} in the browser: no file holds them."
-        run.lacks(what, f"{SUBGROUP}.partition=strategy.")
-        return []
-    if run.rollout_files:
-        run.lacks(
-            "Records of the strategy stage; subgroups are taken from the rollout dump instead (success: a score > 0).",
-            f"{STRATEGY_DIR}=DIR",
-        )
-        return _from_dumps(run, limits)
-    run.lacks("Records of the strategy stage, and so its subgroups.", f"{STRATEGY_DIR}=DIR (and {DUMP_FIX})")
-    return []
-
-
-def _from_records(run: Run, limits: BrowserLimits) -> list[_Step]:
+def _informative(run: Run, limits: BrowserLimits) -> dict[int, tuple[int, list[PromptRecord]]]:
+    """By step: how many prompts it has, and the most informative ones."""
+    if not run.strategy_files:
+        partition = run.setting(f"{SUBGROUP}.partition", "strategy")
+        if run.method.strategy_based and partition != "strategy":
+            what = f"Subgroups of partition={partition} in the browser: no file holds them."
+            run.lacks(what, f"{SUBGROUP}.partition=strategy.")
+        elif run.method.strategy_based:
+            run.lacks("Records of the strategy stage, and so its subgroups.", f"{STRATEGY_DIR}=DIR (and {DUMP_FIX})")
+        return {}
     if not run.rollout_files:
         run.lacks("Rollout texts for the subgroup browser.", DUMP_FIX)
-    steps, unusable = [], Unusable()
+    steps, unusable = {}, Unusable()
     for step, path in run.strategy_files.items():
-        records = read_records(path, unusable)
-        if records:
+        if records := read_records(path, unusable):
             # Candidates that were not kept are the bulk of a record and are not shown.
             kept = [replace(record, candidates=()) for record in select(records, limit=limits.prompts)]
-            steps.append(_Step(step, kept, len(records)))
+            steps[step] = len(records), kept
     _note(run, "records of the strategy stage", unusable)
-    return steps
-
-
-def _from_dumps(run: Run, limits: BrowserLimits) -> list[_Step]:
-    steps, unusable = [], Unusable()
-    readable = _readable(run.rollout_files, limits)
-    for step, path in run.rollout_files.items():
-        if step not in readable:
-            steps.append(_Step(step, [], None, _too_large(path)))
-            continue
-        groups = defaultdict(list)
-        for rollout in read_rollouts(path, None, unusable):
-            groups[rollout.prompt].append(replace(rollout, output=""))  # texts are read again for what is kept
-        records = [
-            prompt_of(step, group, _slot_sizes(run, 1 + max(r.session for r in group))) for group in groups.values()
-        ]
-        if records:
-            steps.append(_Step(step, select(records, limit=limits.prompts), len(records)))
-    _note(run, "rollout dumps", unusable)
     return steps
 
 
 def _note(run: Run, where: str, unusable: Unusable) -> None:
     for what in unusable.texts():
         run.lacks(f"In the {where}: {what}.", "Nothing, if the run is still going; all else is shown.")
-
-
-def _readable(files: Mapping[int, Path], limits: BrowserLimits) -> set[int]:
-    return within_bytes({step: path.stat().st_size for step, path in files.items()}, limits.dump_bytes)
-
-
-def _too_large(path: Path) -> str:
-    size = path.stat().st_size / 2**20
-    return f"The rollout dump was not read: {size:,.0f} MiB, and the dumps of the run together are over the limit."
 
 
 def _slot_sizes(run: Run, sessions: int) -> tuple[int, ...]:
@@ -201,36 +130,33 @@ def _recorded_sizes(run: Run, prompt: PromptRecord) -> tuple[int, ...]:
     return recorded if prompt.status == "finished" or len(configured) != len(recorded) else configured
 
 
-def _add_rollouts(run: Run, steps: Sequence[_Step], limits: BrowserLimits, characters: int) -> None:
-    files = {step.step: path for step in steps if (path := run.rollout_files.get(step.step)) and step.prompts}
-    readable, unusable = _readable(files, limits), Unusable()
-    for step in steps:
-        if step.step in readable:
-            _read_rollouts(run, step, files[step.step], characters, unusable)
-        elif step.prompts:
-            step.note = _too_large(files[step.step]) if step.step in files else "No rollout dump of this step."
-    if run.strategy_files:  # without records the dumps were read before, all rows of them
-        _note(run, "rollout dumps", unusable)
+def _steps_json(run: Run, steps: dict[int, tuple[int, list[PromptRecord]]], characters: int) -> list[dict[str, Any]]:
+    unusable, found = Unusable(), []
+    for step, (total, prompts) in steps.items():
+        texts, note = {}, "No rollout dump of this step."
+        if path := run.rollout_files.get(step):
+            texts, note = _texts(
+                path, {prompt.uid: _recorded_sizes(run, prompt) for prompt in prompts}, characters, unusable
+            )
+        shown = [_prompt_json(prompt, texts) for prompt in prompts]
+        found.append({"step": step, "total": total, "note": note, "prompts": shown})
+    _note(run, "rollout dumps", unusable)
+    return found
 
 
-def _read_rollouts(run: Run, step: _Step, path: Path, characters: int, unusable: Unusable) -> None:
-    sizes = {prompt.uid: _recorded_sizes(run, prompt) for prompt in step.prompts}
+def _texts(path: Path, sizes: dict[str, tuple[int, ...]], characters: int, unusable: Unusable) -> tuple[Texts, str]:
+    """The rollouts of prompts with slots of these sizes, and a note on those that are not shown."""
+    texts: Texts = defaultdict(list)
     strange = 0
     for rollout in read_rollouts(path, sizes.keys(), unusable):
         slot = slot_of(rollout.session, sizes[rollout.prompt])
         strange += slot >= len(sizes[rollout.prompt])
         values = {"session": rollout.session, "part": rollout.part, "score": rollout.score}
-        step.rollouts[rollout.prompt, slot].append({**values, "text": cut(rollout.output, characters)})
-    if strange:
-        step.note = f"{strange} rollouts of failed prompts are not shown: their slots are not known."
+        texts[rollout.prompt, slot].append({**values, "text": cut(rollout.output, characters)})
+    return texts, f"{strange} rollouts of failed prompts are not shown: their slots are not known." if strange else ""
 
 
-def _step_json(step: _Step) -> dict[str, Any]:
-    prompts = [_prompt_json(prompt, step) for prompt in step.prompts]
-    return {"step": step.step, "total": step.total, "note": step.note, "prompts": prompts}
-
-
-def _prompt_json(prompt: PromptRecord, step: _Step) -> dict[str, Any]:
+def _prompt_json(prompt: PromptRecord, texts: Texts) -> dict[str, Any]:
     return {
         "uid": prompt.uid,
         "span": prompt.span,
@@ -238,7 +164,7 @@ def _prompt_json(prompt: PromptRecord, step: _Step) -> dict[str, Any]:
         "status": prompt.status,
         "successes": sum(slot.successes or 0 for slot in prompt.slots),
         "problem": cut(split_instructions(prompt.problem)[1].strip(), PROBLEM_CHARACTERS),
-        "slots": [_slot_json(slot, step.rollouts[prompt.uid, slot.slot]) for slot in prompt.best_first],
+        "slots": [_slot_json(slot, texts.get((prompt.uid, slot.slot), [])) for slot in prompt.best_first],
     }
 
 

@@ -39,4 +39,4 @@ def report(
     console = Console(highlight=False)
     with errors_as_messages(ReportError, OSError), Console(stderr=True).status("reading runs"):
         written = write_report(runs, output, title=title, prompts=prompts, smooth=smooth)
-    console.print(written.line(), soft_wrap=True, markup=False)
+    console.print(written, soft_wrap=True, markup=False)

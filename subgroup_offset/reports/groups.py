@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method
 from subgroup_offset.reports.runs import Run
 from subgroup_offset.reports.settings import differing, shown, subgroup_defaults
-
-_SHOWN_KEYS = 2
 
 
 @dataclass(eq=False)
@@ -29,8 +29,7 @@ class Group:
         return len(self.runs)
 
 
-@dataclass(frozen=True)
-class Anchor:
+class Anchor(NamedTuple):
     """What a group is compared with."""
 
     group: Group
@@ -38,8 +37,7 @@ class Anchor:
     note: str
 
 
-@dataclass(frozen=True)
-class Ablation:
+class Ablation(NamedTuple):
     """A group and those that depart from it in one way."""
 
     base: Group
@@ -62,20 +60,30 @@ class ModelRuns:
         return [run for group in self.groups for run in group.runs]
 
     def anchor(self, group: Group) -> Anchor | None:
-        """What Alignment and Contrast are compared with: the same settings with lam = 0, else the first group given.
+        """What a method is compared with: the same settings with lam = 0, else the first group given.
 
         Where lam = 0 was run with other settings only, it is the nearest of these.
         """
-        if group.method.direction not in ("alignment", "contrast"):
+        method = group.method
+        if method.lam is None or method.direction == "anchor":
             return None
-        zeros = [other for other in self.groups if other.method.direction == "anchor"]
+        # What has lam = 0 and is another method is compared with the paper's.
+        zeros = [
+            other
+            for other in self.groups
+            if other is not group and other.method.lam == 0 and (method.lam or other.method.direction == "anchor")
+        ]
         by_distance = sorted(zeros, key=lambda zero: len(_differing(group, zero) - {LAM, SHUFFLE}))
         if by_distance:
             nearest = by_distance[0]
             other = sorted(_differing(group, nearest) - {LAM, SHUFFLE})
             return Anchor(nearest, f"which also differs in {', '.join(other)}" if other else "")
         first = next(other for other in self.groups if self.first in other.runs)
-        return None if first is group else Anchor(first, "the first run given, for there is none with lam = 0")
+        return (
+            None
+            if first is group or not method.lam
+            else Anchor(first, "the first run given, for there is none with lam = 0")
+        )
 
     def families(self) -> list[list[Group]]:
         """Groups that differ only in lam, sorted by it, at least two with lam = 0 among them, or three."""
@@ -138,7 +146,7 @@ def group_runs(runs: Sequence[Run]) -> list[ModelRuns]:
         for name, (path, members) in zip(short, models.items(), strict=True)
     ]
     for section in sections:
-        _name_differences(section.groups)
+        _tell_apart(section.groups)
         for style, group in enumerate(section.groups):
             group.style = style
     return sections
@@ -178,19 +186,9 @@ def _changed(base: Group, other: Group) -> str:
     return "+ " + ", ".join(parts)
 
 
-def _name_differences(groups: Sequence[Group]) -> None:
-    """Add to equal labels what their groups differ in, or the runs' names where that is much."""
-    by_label: dict[str, list[Group]] = {}
+def _tell_apart(groups: Sequence[Group]) -> None:
+    """Add the first run's name to equal labels; Config differences says in what they differ."""
+    counts = Counter(group.label for group in groups)
     for group in groups:
-        by_label.setdefault(group.label, []).append(group)
-    for same in by_label.values():
-        if len(same) == 1:
-            continue
-        keys = sorted({key for group in same for key in _differing(same[0], group)})
-        for group in same:
-            settings = group.runs[0].settings
-            if settings is None or len(keys) > _SHOWN_KEYS:
-                group.label += f" [{group.runs[0].name}]"
-            else:
-                values = (f"{key.rpartition('.')[2]}={shown(settings.values.get(key))}" for key in keys)
-                group.label += f" [{', '.join(values)}]"
+        if counts[group.label] > 1:
+            group.label += f" [{group.runs[0].name}]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from subgroup_offset.reports.find_records import find_logs, without_log
+from subgroup_offset.reports.locate import read_config, step_files
+from subgroup_offset.reports.settings import STRATEGY_DIR
 from subgroup_offset.strategy import split_instructions
 from subgroup_offset.strategy.json_lines import RecordError, Unusable
-from subgroup_offset.strategy.record import read_records
+from subgroup_offset.strategy.record import log_files, read_records
 from subgroup_offset.strategy.subgroups import UNKNOWN, PromptRecord, select
 from subgroup_offset.text import printable, shortened
 
@@ -25,10 +25,10 @@ NARROW = 60  #: A terminal with fewer columns has no room for a table: slots are
 
 
 def run(path: Path, *, raw: bool = False, console: Console | None = None, **filters: Any) -> int:
-    """Read, filter and print a log, or those of runs: ``subgroup-offset inspect``.
+    """Read, filter and print a log, or a run's: ``subgroup-offset inspect``.
 
     Args:
-        path: see :func:`~subgroup_offset.reports.find_records.find_logs`.
+        path: a file of the log, its directory, or the run's directory: its log is where its config says.
         raw: see :func:`render`.
         console: where to print; the standard output if None.
         filters: the keyword arguments of :func:`~subgroup_offset.strategy.subgroups.select`.
@@ -39,13 +39,8 @@ def run(path: Path, *, raw: bool = False, console: Console | None = None, **filt
     Raises:
         ValueError: (:class:`RecordError` among them) with a message for the user.
     """
-    console, logs, unusable = console or Console(), find_logs(path), Unusable()
-    records = [
-        replace(record, run=log.run) if len(logs) > 1 else record
-        for log in logs
-        for file in log.files
-        for record in read_records(file, unusable)
-    ]
+    console, unusable = console or Console(), Unusable()
+    records = [record for file in _log_of(path) for record in read_records(file, unusable)]
     if not records and unusable.counts:
         raise RecordError(
             f"{path} has no record that can be read ({'; '.join(unusable.texts())}). Give the log that the strategy "
@@ -54,10 +49,32 @@ def run(path: Path, *, raw: bool = False, console: Console | None = None, **filt
     chosen = select(records, **filters)
     render(chosen, console, raw)
     console.print(_text(f"{len(chosen)} of {len(records)} prompts shown.", "dim"))
-    for left_out in (*unusable.texts(), without_log(logs)):
-        if left_out:
-            console.print(_text(left_out, "yellow"), soft_wrap=True)
+    for left_out in unusable.texts():
+        console.print(_text(left_out, "yellow"), soft_wrap=True)
     return len(chosen)
+
+
+def _log_of(path: Path) -> list[Path]:
+    """The files of a log, in the order of their steps.
+
+    Raises:
+        RecordError: where there is none; the message says why, as far as a run's config tells.
+    """
+    try:
+        return log_files(path)
+    except RecordError:
+        if not path.is_dir():
+            raise
+    config = read_config(path)
+    place = config.settings.get(STRATEGY_DIR) if config.settings else None
+    if files := step_files(path, place, "strategy", config.cwd):
+        return list(files.values())
+    why = f"its strategy stage was not logged: start it with {STRATEGY_DIR}=DIR."
+    if place:
+        why = f"there is no {{step}}.jsonl in its {STRATEGY_DIR}={place}: wait for its first step."
+    if config.settings is None:
+        why = "no {step}.jsonl, nor a run's config that can be read: give the stage's log or the directory of one run."
+    raise RecordError(f"{path}: {why}")
 
 
 def render(records: Iterable[PromptRecord], console: Console, raw: bool = False) -> None:
@@ -85,8 +102,7 @@ def render(records: Iterable[PromptRecord], console: Console, raw: bool = False)
 def _header(record: PromptRecord) -> Text:
     span = UNKNOWN if record.span is None else f"{record.span:.2f}"
     head = f"step {record.step} · prompt {record.uid[:8]} · span {span} · {record.seconds:.1f} s · {record.status}"
-    of = f"{record.run} · " if record.run else ""
-    return _text(of + head, "bold" if record.status == "finished" else "bold red")
+    return _text(head, "bold" if record.status == "finished" else "bold red")
 
 
 def _slots(record: PromptRecord, width: int) -> Table | Text:

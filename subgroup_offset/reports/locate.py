@@ -10,6 +10,7 @@ from typing import Any
 
 from subgroup_offset.reports.settings import Settings, read_settings
 from subgroup_offset.reports.steps import EARLIER, EVENTS, METRICS, is_file_log
+from subgroup_offset.strategy.json_lines import by_step
 from subgroup_offset.text import shortest_endings
 
 JOB = "job.json"
@@ -19,7 +20,6 @@ EVALUATION = "evaluation"
 # Directories of a run that hold much and no run.
 _NOT_ENTERED = {"checkpoints", "rollouts", "strategy", "validation", "hydra", EVALUATION, "__pycache__"}
 _SAMPLES = (".jsonl", ".parquet")
-_VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
 
 
 class ReportError(ValueError):
@@ -30,29 +30,12 @@ class ReportError(ValueError):
 class Config:
     """What Hydra left of a run, None where it is not known."""
 
-    path: Path | None = None
     settings: Settings | None = None
     overrides: list[str] | None = None
     #: The directory it was started in.
     cwd: Path | None = None
     #: Why the file cannot be read.
     problem: str = ""
-
-
-@dataclass(frozen=True)
-class LogSource:
-    """Where a run's metrics are: files of verl's ``file`` logger, the later after the earlier, or tensorboard's."""
-
-    paths: tuple[Path, ...]
-    #: Whether it is outside of the run's directory, where another run may have written it.
-    outside: bool = False
-
-    @property
-    def name(self) -> str:
-        """What it is called in the report."""
-        if self.outside:
-            return ", ".join(map(str, self.paths))
-        return "tensorboard" if self.paths[0].is_dir() else self.paths[-1].name
 
 
 def find_runs(paths: Sequence[Path]) -> dict[Path, str]:
@@ -84,17 +67,17 @@ def read_config(directory: Path) -> Config:
         cwd = Path(hydra["hydra"]["runtime"]["cwd"])
     except (KeyError, TypeError):
         cwd = None
-    return Config(path, settings, [str(o) for o in overrides] if isinstance(overrides, list) else None, cwd, problem)
+    return Config(settings, [str(o) for o in overrides] if isinstance(overrides, list) else None, cwd, problem)
 
 
-def find_log(directory: Path, config: Config) -> LogSource | None:
-    """The log of a run: in its directory, or where its config made verl's loggers write; a file before tensorboard's.
+def find_log(directory: Path) -> tuple[Path, ...]:
+    """The log of a run: files of verl's ``file`` logger, the later after the earlier, else tensorboard's directories.
 
     Raises:
         ReportError: if the directory has several logs of verl's ``file`` logger.
     """
     if directory.is_file():
-        return LogSource((directory,))
+        return (directory,)
     own = tuple(path for name in (EARLIER, METRICS) if (path := directory / name).is_file())
     logs = own or tuple(_file_logs(directory))
     if not own and len(logs) > 1:
@@ -102,9 +85,7 @@ def find_log(directory: Path, config: Config) -> LogSource | None:
         raise ReportError(
             f"{directory} has {len(logs)} logs of verl's file logger ({names}): give the file of each run."
         )
-    if logs or (logs := _event_directories(directory)):
-        return LogSource(logs)
-    return _outside(config)
+    return logs or tuple(sorted({file.parent for file in directory.rglob(EVENTS) if file.is_file()}))
 
 
 def evaluation_files(directory: Path) -> list[Path]:
@@ -128,9 +109,8 @@ def step_files(directory: Path, setting: Any, name: str, cwd: Path | None) -> di
         path = Path(str(setting)).expanduser()
         candidates = [(cwd or directory) / path, directory / path.name, *candidates]
     for candidate in candidates:
-        files = {int(file.stem): file for file in candidate.glob("*.jsonl") if file.stem.isdecimal()}
-        if files:
-            return dict(sorted(files.items()))
+        if files := by_step(candidate):
+            return files
     return {}
 
 
@@ -176,35 +156,6 @@ def _file_logs(directory: Path) -> list[Path]:
     return [
         f for f in files if f.name not in (METRICS, EARLIER) and f.parent.name not in _NOT_ENTERED and is_file_log(f)
     ]
-
-
-def _event_directories(directory: Path) -> tuple[Path, ...]:
-    """Directories, this one or below, that hold tensorboard's event files."""
-    return tuple(sorted({file.parent for file in directory.rglob(EVENTS) if file.is_file()}))
-
-
-def _outside(config: Config) -> LogSource | None:
-    """Where the config made a logger write; a log that is older than the config's file is another run's."""
-    if config.settings is None or config.path is None:
-        return None
-    started = config.path.stat().st_mtime
-    path = _place(config, "VERL_FILE_LOGGER_PATH", "{}.jsonl")
-    if path and path.is_file() and is_file_log(path) and path.stat().st_mtime >= started:
-        return LogSource((path,), outside=True)
-    path = _place(config, "TENSORBOARD_DIR", "tensorboard_log/{}")
-    events = _event_directories(path) if path else ()
-    if any(file.stat().st_mtime >= started for place in events for file in place.iterdir()):
-        return LogSource(events, outside=True)
-    return None
-
-
-def _place(config: Config, variable: str, default: str) -> Path | None:
-    """Where a logger writes: as its variable says, else by project and name in the working directory."""
-    get = config.settings.get  # type: ignore[union-attr]
-    if named := get(_VARIABLES + variable):
-        return (config.cwd or Path()) / str(named)
-    project, name = get("trainer.project_name"), get("trainer.experiment_name")
-    return config.cwd / default.format(f"{project}/{name}") if config.cwd and project and name else None
 
 
 def _yaml(path: Path) -> Any:

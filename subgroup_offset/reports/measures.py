@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
-from subgroup_offset.reports.blocks import Table, number, table
+from subgroup_offset.reports.blocks import Table, table
 from subgroup_offset.reports.groups import ModelRuns
 from subgroup_offset.reports.panels import ENTROPY, INFORMATIVE, LENGTH, RATIO, SCORE, SUCCESS
 from subgroup_offset.reports.runs import Run
 
 CLIPPED, SHARE, STEP_SECONDS = "response_length/clip_ratio", "strategy/token_share", "timing_s/step"
+USABLE = "strategy/usable_per_candidate"
+TOKENS, HOURS = "strategy tokens a prompt", "hours in all"  #: Not logged: derived.
 _NUMBERS = {
     ENTROPY: "entropy",
     INFORMATIVE: "informative share",
@@ -30,14 +31,13 @@ _COST_NOTE = (
     "previews are there, so that seconds of the stage overlap with the generation of other prompts."
 )
 _YIELD_NOTE = "Means over the logged steps; failed requests, prompts left out or lost, and restarts are totals."
-Measure = Callable[[Run], float]
 
 
 def numbers(model: ModelRuns) -> Table | None:
     """First and last values of every run; None where nothing was logged."""
     rows = []
     for run in model.runs:
-        found = [_first_and_last(_cut_off(run) if key == CLIPPED else run.series(key)) for key in _NUMBERS]
+        found = [_first_and_last(_series(run, key)) for key in _NUMBERS]
         if any(found):
             rows.append(("", [run.title, sum(run.steps.index > 0), *found]))
     note = f"First step → mean of the last {_LAST} steps (of all but the first, where there are fewer), as logged."
@@ -45,73 +45,73 @@ def numbers(model: ModelRuns) -> Table | None:
     return table(f"{model.name}: training dynamics in numbers", columns, rows, (note,)) if rows else None
 
 
+_WHOLE, _ONE, _TWO = "{:,.0f}", "{:,.1f}", "{:,.2f}"
+#: Of each column the metric, what of it over the steps (see :func:`_value`), and how that is shown.
+_COST = {
+    "steps": (STEP_SECONDS, "count", _WHOLE),
+    "strategy tokens, share": (SHARE, "typical", "{:.1%}"),
+    TOKENS: (TOKENS, "median", _WHOLE),
+    "stage seconds a prompt": ("strategy/seconds_mean", "typical", _TWO),
+    "longest": ("strategy/seconds_max", "max", _ONE),
+    "generation seconds a step": ("timing_s/gen", "typical", _ONE),
+    "step seconds": (STEP_SECONDS, "typical", _ONE),
+    HOURS: (HOURS, "sum", _TWO),
+    "response length": (LENGTH, "typical", _ONE),
+}
+_YIELD = {
+    "usable a candidate": (USABLE, "mean", "{:.1%}"),
+    "empty slots": ("strategy/empty_slots", "mean", "{:.1%}"),
+    "Jaccard distance": ("strategy/jaccard_distance", "mean", "{:.3f}"),
+    "copies of the prompt a step": ("strategy/echoed_previews", "mean", _ONE),
+    "duplicates a step": ("strategy/duplicate_previews", "mean", _ONE),
+    "failed requests": ("strategy/failed_requests", "sum", _WHOLE),
+    "prompts without stage": ("strategy/skipped_prompts", "sum", _WHOLE),
+    "slots too long": ("strategy/overlong_prompts", "sum", _WHOLE),
+    "prompts lost": ("rollout/lost_prompts", "sum", _WHOLE),
+    # Counted from the start of the run.
+    "worker restarts": ("rollout/worker_restarts", "max", _WHOLE),
+}
+
+
 def cost_table(models: Sequence[ModelRuns]) -> Table:
     """Tokens and seconds, a row for each run, plain GRPO among them for comparison."""
-    columns: dict[str, tuple[Measure, int]] = {
-        "steps": (lambda run: len(run.series(STEP_SECONDS)) or float("nan"), 0),
-        "strategy tokens, share": (lambda run: 100 * _median(run.series(SHARE)), 1),
-        "strategy tokens a prompt": (_tokens, 0),
-        "stage seconds a prompt": (lambda run: _median(run.series("strategy/seconds_mean")), 2),
-        "longest": (lambda run: run.series("strategy/seconds_max").max(), 1),
-        "generation seconds a step": (lambda run: _median(run.series("timing_s/gen")), 1),
-        "step seconds": (lambda run: _median(run.series(STEP_SECONDS)), 1),
-        "hours in all": (lambda run: run.series(STEP_SECONDS).sum(min_count=1) / 3600, 2),
-        "response length": (lambda run: _median(run.series(LENGTH)), 1),
-    }
-    return _measured("Cost of the strategy stage", columns, models, _COST_NOTE)
+    return _measured("Cost of the strategy stage", _COST, models, _COST_NOTE)
 
 
 def yield_table(models: Sequence[ModelRuns]) -> Table | None:
     """What the strategy stage made of its candidates; None where no run has one."""
-
-    def mean(key: str) -> Measure:
-        return lambda run: run.series(key).mean()
-
-    def total(key: str) -> Measure:
-        return lambda run: run.series(key).sum(min_count=1)
-
-    columns: dict[str, tuple[Measure, int]] = {
-        "usable a candidate": (lambda run: 100 * run.series("strategy/usable_per_candidate").mean(), 1),
-        "empty slots": (lambda run: 100 * run.series("strategy/empty_slots").mean(), 1),
-        "Jaccard distance": (mean("strategy/jaccard_distance"), 3),
-        "copies of the prompt a step": (mean("strategy/echoed_previews"), 1),
-        "duplicates a step": (mean("strategy/duplicate_previews"), 1),
-        "failed requests": (total("strategy/failed_requests"), 0),
-        "prompts without stage": (total("strategy/skipped_prompts"), 0),
-        "slots too long": (total("strategy/overlong_prompts"), 0),
-        "prompts lost": (total("rollout/lost_prompts"), 0),
-        # Counted from the start of the run.
-        "worker restarts": (lambda run: run.series("rollout/worker_restarts").max(), 0),
-    }
-    having = [m for m in models if any(len(run.series("strategy/usable_per_candidate")) for run in m.runs)]
-    return _measured("Yield of the strategy stage", columns, having, _YIELD_NOTE) if having else None
+    having = [model for model in models if any(len(run.series(USABLE)) for run in model.runs)]
+    return _measured("Yield of the strategy stage", _YIELD, having, _YIELD_NOTE) if having else None
 
 
-def _measured(caption: str, columns: dict[str, tuple[Measure, int]], models: Sequence[ModelRuns], note: str) -> Table:
-    rows: list[tuple[str, list[Any]]] = []
-    percent = {"strategy tokens, share", "usable a candidate", "empty slots"}
-    for model in models:
-        for run in model.runs:
-            found = [
-                number(measure(run), digits, "{}%" if name in percent else "{}")
-                for name, (measure, digits) in columns.items()
-            ]
-            if any(found):
-                rows.append((model.name, [run.title, *found]))
+def _measured(caption: str, columns: dict[str, tuple[str, str, str]], models: Sequence[ModelRuns], note: str) -> Table:
+    rows = [
+        (model.name, [run.title, *found])
+        for model in models
+        for run in model.runs
+        if any(found := [_value(_series(run, key), over, form) for key, over, form in columns.values()])
+    ]
     return table(caption, ["Run", *columns], rows, (note,))
 
 
-def _median(values: pd.Series) -> float:
-    """Without the first of several."""
-    return (values.iloc[1:] if len(values) > 1 else values).median()
+def _value(values: pd.Series, over: str, form: str) -> str | None:
+    """One number over the steps, None without; ``typical``: the median, the first of several aside."""
+    if over == "typical":
+        values, over = values.iloc[1:] if len(values) > 1 else values, "median"
+    return None if values.empty else form.format(values.agg(over))
 
 
-def _tokens(run: Run) -> float:
+def _series(run: Run, key: str) -> pd.Series:
+    """A metric as it was logged, or derived from what was, without gaps."""
+    derived = {TOKENS: _tokens, CLIPPED: _cut_off, HOURS: lambda run: run.series(STEP_SECONDS) / 3600}
+    return derived[key](run).dropna() if key in derived else run.series(key)
+
+
+def _tokens(run: Run) -> pd.Series:
     """Strategy tokens a prompt, from their share of all generated tokens."""
     share, rollouts = run.series(SHARE), run.setting("actor_rollout_ref.rollout.n")
     share = share[share < 1]
-    found = share / (1 - share) * run.series(LENGTH)
-    return found.median() * rollouts if isinstance(rollouts, int) else float("nan")
+    return share / (1 - share) * run.series(LENGTH) * (rollouts if isinstance(rollouts, int) else float("nan"))
 
 
 def _cut_off(run: Run) -> pd.Series:

@@ -29,8 +29,7 @@ def _overview_row(run: Run, label: str) -> list[str | Cell | None]:
     total = "?" if run.total_steps is None else run.total_steps
     step = f"{run.steps.index[-1]} of {total}" if len(run.steps) else None
     evaluation = ", ".join(path.name for path in run.evaluation) or None
-    log = run.log.name if run.log else None
-    return [run.name, label, _seeds(run), run.state, step, log, evaluation, Cell(str(run.directory), "code")]
+    return [run.name, label, _seeds(run), run.state, step, run.log_name, evaluation, Cell(str(run.directory), "code")]
 
 
 def _seeds(run: Run) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from subgroup_offset.reports.blocks import Box, Cell, Table, arrow, number, ranks, table
+from subgroup_offset.reports.blocks import Box, Cell, Table, ranks, score, table
 
 
 @cache
@@ -35,18 +35,14 @@ def _scores(part: dict[str, Any]) -> Table:
     rows = []
     for section, methods in part["rows"].items():
         values = pd.DataFrame(methods).T
-        compared = values.drop(index=part.get("aside", []), errors="ignore")
-        marks = ranks(compared).reindex(values.index, fill_value="aside")
+        aside = set(part.get("aside", []))
+        places = ranks(values.drop(index=aside, errors="ignore"))
+        marks = places.where(places.isin(part.get("marks", [])), "").reindex(values.index, fill_value="aside")
+        reference = values.reindex([part.get("reference")]).iloc[0]
         for name, row in values.iterrows():
-            cells: list[str | Cell] = [Cell(name, "aside")] if name not in compared.index else [name]
-            for column, value in row.items():
-                mark, change = marks.at[name, column], ""
-                mark = mark if mark in ("aside", *part.get("marks", [])) else ""
-                reference = part.get("reference")
-                if reference in values.index and name in compared.index:
-                    change = arrow(value, values.at[reference, column])
-                cells.append(Cell(number(value, 1), mark, change))
-            rows.append((section, cells))
+            compared = reference * float("nan") if name in aside else reference
+            cells = [score(row[column], 1, marks.at[name, column], compared[column]) for column in values]
+            rows.append((section, [Cell(name, "aside") if name in aside else name, *cells]))
     if len(metrics) == 1:
         return table(part["caption"], [part["first"], *benchmarks], rows, part["notes"])
     columns = [("", part["first"]), *((benchmark, metric) for benchmark in benchmarks for metric in metrics)]

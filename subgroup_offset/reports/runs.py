@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from subgroup_offset.cluster.launch import LoggedStep
 from subgroup_offset.reports.locate import (
     EVALUATION,
     JOB,
     Config,
-    LogSource,
     ReportError,
     evaluation_files,
     find_log,
@@ -40,8 +38,8 @@ class Run:
     directory: Path
     config: Config
     method: Method
-    #: Where the steps come from.
-    log: LogSource | None
+    #: Where the steps come from: files of verl's logger or directories of tensorboard's; empty where there are none.
+    log: tuple[Path, ...]
     #: What was logged: a row a step, a column a metric, NaN where it was not logged.
     steps: pd.DataFrame
     evaluation: list[Path]
@@ -63,6 +61,11 @@ class Run:
     def title(self) -> str:
         """Method and name."""
         return f"{self.method.label} ({self.name})"
+
+    @property
+    def log_name(self) -> str | None:
+        """What its log is called in the report; None without one."""
+        return ("tensorboard" if self.log[0].is_dir() else self.log[-1].name) if self.log else None
 
     @property
     def model(self) -> str:
@@ -94,18 +97,12 @@ def load_runs(paths: Sequence[Path]) -> list[Run]:
         ReportError: for a path without a run, or where none of the runs has steps or an evaluation.
     """
     runs = [_load(directory, name) for directory, name in find_runs(paths).items()]
-    _refuse_shared_logs(runs)
     if not any(len(run.steps) or run.evaluation for run in runs):
         raise ReportError(
             f"{', '.join(map(str, paths))}: {len(runs)} runs, none of which has logged a step or been evaluated. Add "
             "file (or tensorboard) to trainer.logger, and wait for the first step."
         )
     return runs
-
-
-def as_table(steps: Iterable[LoggedStep]) -> pd.DataFrame:
-    """A row a step, a column a metric."""
-    return pd.DataFrame.from_dict({s.step: s.metrics for s in steps}, orient="index", dtype=float).sort_index()
 
 
 def missing_table(runs: Sequence[Run]) -> pd.DataFrame:
@@ -120,8 +117,8 @@ def missing_table(runs: Sequence[Run]) -> pd.DataFrame:
 
 def _load(directory: Path, name: str) -> Run:
     config = read_config(directory)
-    source = find_log(directory, config)
-    steps, problems = read_log(source.paths) if source else ([], [])
+    log = find_log(directory)
+    steps, problems = read_log(log)
     settings = config.settings
 
     def files(key: str, folder: str) -> dict[int, Path]:
@@ -132,8 +129,8 @@ def _load(directory: Path, name: str) -> Run:
         directory=directory,
         config=config,
         method=method_of(settings, name),
-        log=source,
-        steps=as_table(steps),
+        log=log,
+        steps=steps,
         evaluation=evaluation_files(directory),
         strategy_files=files(STRATEGY_DIR, "strategy"),
         rollout_files=files("trainer.rollout_data_dir", "rollouts"),
@@ -145,21 +142,6 @@ def _load(directory: Path, name: str) -> Run:
     run.state, run.total_steps = _state(run)
     _note_missing(run)
     return run
-
-
-def _refuse_shared_logs(runs: Sequence[Run]) -> None:
-    """A log outside of the runs' directories that several point to is of the last of them, or of none."""
-    sharing: dict[LogSource, list[Run]] = {}
-    for run in runs:
-        if run.log is not None and run.log.outside:
-            sharing.setdefault(run.log, []).append(run)
-    for source, others in sharing.items():
-        for run in others if len(others) > 1 else ():
-            run.lacks(
-                f"A log of its own: {source.name} is where {len(others)} of the runs were to write.",
-                "A VERL_FILE_LOGGER_PATH, or trainer.experiment_name, of its own for each run.",
-            )
-            run.steps, run.log = as_table([]), None
 
 
 def _state(run: Run) -> tuple[str, int | None]:
@@ -197,7 +179,9 @@ def _announced(log: Path) -> int | None:
 def _note_missing(run: Run) -> None:
     if not len(run.steps):
         run.lacks(
-            "Logged steps.", "trainer.logger with file (or tensorboard); verl writes the first record after step 1."
+            "Logged steps.",
+            "trainer.logger with file (or tensorboard) into the run's directory, or the log's file given as a run; "
+            "verl writes the first record after step 1.",
         )
     if run.settings is None:
         run.lacks(

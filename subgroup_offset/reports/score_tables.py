@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from subgroup_offset.evaluation.samples import OVERALL
-from subgroup_offset.reports.blocks import Cell, Table, arrow, number, ranks, table
+from subgroup_offset.reports.blocks import Cell, Table, number, ranks, score, table
 from subgroup_offset.reports.groups import Ablation, Group, ModelRuns
 from subgroup_offset.reports.methods import lam_text
 from subgroup_offset.reports.scores import Scores, digits
@@ -64,10 +64,10 @@ def lambda_table(family: Sequence[Group], scores: Scores) -> Table:
     """Table 2: groups that differ only in lam; lam = 0 first, then Alignment, then Contrast."""
     zero = next((group for group in family if group.method.lam == 0), None)
     entries = [Entry("", f"0 ({zero.label})", zero)] if zero else []
-    for heading, direction in (("Alignment (lam > 0)", "alignment"), ("Contrast (lam < 0)", "contrast")):
-        groups = [group for group in family if group.method.direction == direction]
-        for group in sorted(groups, key=lambda group: abs(group.method.lam or 0.0)):
-            entries.append(Entry(heading, lam_text(group.method.lam or 0.0), group, zero, direction))
+    lams = {group: group.method.lam or 0.0 for group in family}
+    for heading, sign in (("Alignment (lam > 0)", 1), ("Contrast (lam < 0)", -1)):
+        for group in sorted((group for group in family if sign * lams[group] > 0), key=lambda group: abs(lams[group])):
+            entries.append(Entry(heading, lam_text(lams[group]), group, zero, heading))
     caption = f"Effect of lam on {KINDS[scores.kind]}{_UNITS[scores.kind]}, in the layout of the paper's Table 2"
     note = "Arrows: change from lam = 0. Bold and underlined: best and second best of each direction."
     return _table(caption, "lam", entries, scores, (note,))
@@ -128,10 +128,8 @@ def _table(
             small = number(errors.at[i, column], decimals, "±{}") or ""
             if 0 < counts.at[i, column] < len(group.runs):
                 small = f"{small} ({counts.at[i, column]:.0f} of {len(group.runs)} seeds)".strip()
-            change = arrow(mean, means.at[places[reference], column]) if reference else ""
-            mark = "aside" if entry.aside else marks.at[i, column]
-            text = number(mean, decimals)
-            cells.append(text and Cell(text, mark, change, small))
+            other = means.at[places[reference], column] if reference else float("nan")
+            cells.append(score(mean, decimals, "aside" if entry.aside else marks.at[i, column], other, small))
         seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else ""
         name = Cell(entry.label, "aside" if entry.aside else "", small=seeds)
         rows.append((entry.section, [name, *(s and Cell(s, name.mark) for s in step), *cells]))

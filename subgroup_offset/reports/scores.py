@@ -64,17 +64,12 @@ def evaluations(models: Sequence[ModelRuns]) -> Scores:
 
     The mean over benchmarks is there for runs with all benchmarks that any run of the model has, if there are several.
     """
-    scores = Scores("evaluation", pd.DataFrame())
-    rows: dict[str, pd.Series] = {}
+    replicas = {run.name: found for model in models for run in model.runs if (found := _replicas(run)) is not None}
+    summaries = {name: summary_table(found) for name, found in replicas.items()}
     for model in models:
-        for run in model.runs:
-            if (replicas := _replicas(run)) is not None:
-                scores.replicas[run.name] = replicas
-                scores.summaries[run.name] = summary_table(replicas)
-        _drop_partial_means(scores.summaries, model.runs)
-    for name, summary in scores.summaries.items():
-        rows[name] = 100 * summary.set_index(["benchmark", "metric"])["value"].dropna()
-    return Scores("evaluation", _frame(rows), {}, scores.replicas, scores.summaries)
+        _drop_partial_means(summaries, model.runs)
+    rows = {name: 100 * s.set_index(["benchmark", "metric"])["value"].dropna() for name, s in summaries.items()}
+    return Scores("evaluation", _frame(rows), {}, replicas, summaries)
 
 
 def validations(models: Sequence[ModelRuns]) -> Scores:

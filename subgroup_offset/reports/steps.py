@@ -9,28 +9,39 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from subgroup_offset.cluster.launch import LoggedStep, merge_steps
 from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
 from subgroup_offset.text import shortened
+
+if TYPE_CHECKING:
+    import pandas as pd  # which looking for runs needs not
 
 EVENTS = "events.out.tfevents.*"
 METRICS, EARLIER = "metrics.jsonl", "metrics.earlier.jsonl"
 KIND = "record of verl's file logger"
-Steps = tuple[list[LoggedStep], list[str]]  #: one record a step, in order, and what is wrong with the log, in words
+Steps = tuple["pd.DataFrame", list[str]]  #: see :func:`as_table`; and what is wrong with the log, in words
 
 
 def read_log(paths: Sequence[Path]) -> Steps:
     """The steps of files of verl's ``file`` logger, each resumed by the next, or of directories of event files."""
-    if paths[0].is_dir():
+    if paths and paths[0].is_dir():
         return _read_tensorboard(paths)
-    steps: list[LoggedStep] = []
-    problems: list[str] = []
+    steps, problems = as_table({}), []
     for path in paths:
         found, wrong = _read_file_log(path)
-        steps, problems = merge_steps(steps, found), problems + wrong
+        if len(found):
+            # What came after the checkpoint that was resumed from is dropped; its own step keeps the metrics of both.
+            steps = found.combine_first(steps.loc[: found.index[0]]) if len(steps) else found
+        problems += wrong
     return steps, problems
+
+
+def as_table(steps: Mapping[int, Mapping[str, float]]) -> pd.DataFrame:
+    """A row a step, in order, a column a metric; NaN where it was not logged."""
+    import pandas as pd
+
+    return pd.DataFrame.from_dict(steps, orient="index", dtype=float).sort_index()
 
 
 def is_file_log(path: Path) -> bool:
@@ -83,15 +94,14 @@ def _record(row: Mapping[str, Any], *_: Any) -> tuple[int, Mapping[str, Any]]:
 def _checked(merged: Mapping[int, Mapping[str, Any]], unusable: Unusable, name: str) -> Steps:
     """Without the values that are no finite number."""
     odd = Counter(key for data in merged.values() for key, value in data.items() if not _is_number(value))
-    steps = [
-        LoggedStep(step, {key: float(value) for key, value in merged[step].items() if _is_number(value)})
-        for step in sorted(merged)
-    ]
+    steps = {
+        step: {key: float(value) for key, value in data.items() if _is_number(value)} for step, data in merged.items()
+    }
     problems = unusable.texts()
     if odd:
         keys = ", ".join(f"{key} at {count} steps" for key, count in odd.most_common())
         problems.append(f"values that are no finite number: {shortened(keys, 200)}")
-    return steps, [f"Left out of {name}: {problem}" for problem in problems]
+    return as_table(steps), [f"Left out of {name}: {problem}" for problem in problems]
 
 
 def _is_number(value: Any) -> bool:

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,27 +30,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 _OPENING = re.compile(r"^(\d*)([#>+=.)-])")
 
 
-@dataclass(frozen=True)
-class Written:
-    """What was written."""
-
-    html: Path
-    markdown: Path
-    figures: tuple[Path, ...]
-    runs: int
-    missing: int
-
-    def line(self) -> str:
-        """In one line."""
-        size = self.html.stat().st_size / 2**20
-        runs = f"{self.runs} {'run' if self.runs == 1 else 'runs'}"
-        return (
-            f"{runs}: wrote {self.html} ({size:.1f} MiB), and next to it {self.markdown.name} with {len(self.figures)} "
-            f"figures. Not found: {self.missing}{' (listed at the end)' if self.missing else ''}."
-        )
-
-
-def write_report(paths: Sequence[Path], output: Path, *, title: str, prompts: int = 5, smooth: float = 0.8) -> Written:
+def write_report(paths: Sequence[Path], output: Path, *, title: str, prompts: int = 5, smooth: float = 0.8) -> str:
     """Write ``report.html``, ``report.md`` and its figures; what an earlier report left under these names is replaced.
 
     Args:
@@ -60,6 +39,9 @@ def write_report(paths: Sequence[Path], output: Path, *, title: str, prompts: in
         title: of the report.
         prompts: of each step in the subgroup browser.
         smooth: weight of the past in the entropy's moving average.
+
+    Returns:
+        What was written, in one line.
 
     Raises:
         ReportError: for a path without a run, or where no run has anything to report.
@@ -72,8 +54,12 @@ def write_report(paths: Sequence[Path], output: Path, *, title: str, prompts: in
     for figure in figures:
         figure_png(figure, output / figure.file)
     write_text(markdown, to_markdown(document))
-    pictures = tuple(output / figure.file for figure in figures)
-    return Written(html, markdown, pictures, len(runs), len(missing_table(runs)))
+    missing = len(missing_table(runs))
+    return (
+        f"{len(runs)} {'run' if len(runs) == 1 else 'runs'}: wrote {html} ({html.stat().st_size / 2**20:.1f} MiB), and "
+        f"next to it {markdown.name} with {len(figures)} figures. Not found: {missing}"
+        f"{' (listed at the end)' if missing else ''}."
+    )
 
 
 def to_html(document: Document) -> str:

@@ -34,6 +34,11 @@ class Unusable:
         return [f"{what}: {count}, the first {self.first[what]}" for what, count in self.counts.items()]
 
 
+def by_step(directory: Path) -> dict[int, Path]:
+    """The directory's ``{step}.jsonl``, in the order of the steps; empty where there is none."""
+    return dict(sorted((int(file.stem), file) for file in directory.glob("*.jsonl") if file.stem.isdecimal()))
+
+
 def read_lines(
     path: Path,
     parse: Callable[[Mapping[str, Any], Unusable, str], T],

@@ -5,13 +5,14 @@ Written and read here alone.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from subgroup_offset.strategy.json_lines import RecordError, Unusable, read_lines
+from subgroup_offset.files import json_line
+from subgroup_offset.strategy.json_lines import RecordError, Unusable, by_step, read_lines
 from subgroup_offset.strategy.prompts import problem_text
 from subgroup_offset.strategy.stage import CandidateRecord, SlotPlan
 from subgroup_offset.strategy.subgroups import PromptRecord, SlotRecord
@@ -56,13 +57,7 @@ def stage_record(
             for subgroup, preview, rows in zip(plan.subgroups, plan.previews, by_slot, strict=True)
         ],
         "candidates": [
-            {
-                "text": c.text,
-                "previews": list(c.previews) or None,
-                "kept": c.kept,
-                "slots": list(c.slots) or None,
-                "reason": c.reason,
-            }
+            {**asdict(c), "previews": list(c.previews) or None, "kept": c.kept, "slots": list(c.slots) or None}
             for c in plan.candidates
         ],
     }
@@ -83,15 +78,13 @@ class RecordWriter:
 
     def write(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Add records to the files of their steps."""
-        by_step: dict[int, list[str]] = {}
+        lines: dict[int, list[bytes]] = {}
         for record in records:
-            by_step.setdefault(record["step"], []).append(json.dumps(record, ensure_ascii=False, default=_plain))
-        for step, lines in by_step.items():
+            lines.setdefault(record["step"], []).append(json_line(record, _plain))
+        for step, of_step in lines.items():
             self._directory.mkdir(parents=True, exist_ok=True)
-            # A lone surrogate, as half a token decodes to, has no UTF-8: it becomes the escape that JSON has for it.
-            mode, path = "a" if step in self._begun else "w", self._directory / f"{step}.jsonl"
-            with path.open(mode, encoding="utf-8", errors="backslashreplace") as file:
-                file.writelines(f"{line}\n" for line in lines)
+            with (self._directory / f"{step}.jsonl").open("ab" if step in self._begun else "wb") as file:
+                file.writelines(of_step)
             self._begun.add(step)
 
 
@@ -130,10 +123,10 @@ def log_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise RecordError(f"{path} is not there: give the strategy stage's log, a file or its directory.")
-    steps = {file: int(file.stem) for file in path.glob("*.jsonl") if file.stem.isdecimal()}
-    if not steps:
+    files = list(by_step(path).values())
+    if not files:
         raise RecordError(f"{path} holds no {{step}}.jsonl: give the directory that the strategy stage logs to.")
-    return sorted(steps, key=steps.__getitem__)
+    return files
 
 
 def _record(row: Mapping[str, Any], unusable: Unusable, place: str) -> PromptRecord:

@@ -73,7 +73,6 @@ class PromptRecord:
     status: str  #: ``finished`` or ``failed``
     slots: tuple[SlotRecord, ...]
     candidates: tuple[CandidateRecord, ...] = ()
-    run: str = ""  #: the name of its run, where several are looked at
 
     @property
     def span(self) -> float | None:

@@ -120,12 +120,10 @@
     const steps = run.steps.filter((step) => wanted === "all" || String(step.step) === wanted);
     const all = steps.flatMap((step) => step.prompts.map((prompt) => ({ step, prompt })));
     const found = all.filter(({ prompt }) => !text || holds(prompt, text)).sort(orders[$("order").value]);
-    const total = steps.reduce((sum, step) => sum + (step.total || 0), 0);
-    const unread = steps.filter((step) => step.total === null);
-    const notes = unread.map((step) => ` Step ${step.step}: ${step.note}`).join("");
+    const total = steps.reduce((sum, step) => sum + step.total, 0);
     $("count").textContent =
       `${Math.min(shown, found.length)} of ${found.length} matching prompts shown; ` +
-      `${all.length} of the ${total} prompts of the chosen steps are in this page.${notes}`;
+      `${all.length} of the ${total} prompts of the chosen steps are in this page.`;
     $("prompts").replaceChildren(...found.slice(0, shown).map(cardOf));
     $("more").hidden = found.length <= shown;
   };

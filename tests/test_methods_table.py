@@ -40,7 +40,7 @@ class OwnScale(Method):
 
 DOUBLE, OWN = {"class": f"{__name__}.Double"}, {"class": f"{__name__}.OwnScale"}
 #: Settings without which a method cannot be.
-REQUIRED: dict[str, dict] = {}
+REQUIRED = {"verigate": {"url": "http://prm:8000"}}
 GROUP = {"p": [[1.0, 0.0], [0.0, 0.0]]}
 
 

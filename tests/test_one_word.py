@@ -13,6 +13,8 @@ from subgroup_offset.config import ConfigError, SubgroupConfig
 from subgroup_offset.paths import config_dir
 from subgroup_offset.preflight import MANAGER_NAME
 
+#: What a method cannot do without.
+NEEDED = {"verigate": ["algorithm.subgroup.method.verigate.url=http://prm:8000"]}
 METHODS = sorted(path.stem for path in (config_dir() / "subgroup_offset").glob("*.yaml"))
 
 ACTOR, ROLLOUT, DATA = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "data"
@@ -108,7 +110,7 @@ def test_a_command_line_for_grpo_takes_the_word(compose, capsys, line):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_a_word(compose, method):
-    config = compose("ppo_trainer", *as_overrides(GSM8K), f"+subgroup_offset={method}")
+    config = compose("ppo_trainer", *as_overrides(GSM8K), f"+subgroup_offset={method}", *NEEDED.get(method, ()))
     validate(config)
     assert (config.algorithm.adv_estimator, config.algorithm.subgroup.name) == ("grpo_subgroup", method)
     manager = config.actor_rollout_ref.rollout.agent.get("agent_loop_manager_class")

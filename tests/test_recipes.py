@@ -170,7 +170,7 @@ PAPER_METHODS = {
 
 
 #: What a method cannot do without.
-NEEDED: dict[str, list[str]] = {}
+NEEDED = {"verigate": ["algorithm.subgroup.method.verigate.url=http://prm:8000"]}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

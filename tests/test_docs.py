@@ -21,6 +21,7 @@ from subgroup_offset.methods import known_methods, method_class
 from subgroup_offset.metrics import STEP_METRICS, StepMetrics
 from subgroup_offset.partition import FinishedRollout
 from subgroup_offset.paths import config_dir
+from subgroup_offset.rollout.context import ROWS_NOT_SWAPPED, ROWS_SWAPPED
 from subgroup_offset.rollout.manager import StrategyAgentLoopManager
 from subgroup_offset.strategy.stats import StageStats
 
@@ -60,8 +61,11 @@ def test_a_page_says_first_whom_it_is_for(page):
 
 
 def test_methods_are_the_configs():
-    named = {name for cells in tables("README.md") for name in re.findall(r"`(\w+)`", cells[0])}
-    assert named == {path.stem for path in (config_dir() / "subgroup_offset").glob("*.yaml")}
+    rows = [*tables("README.md"), *(cells for cells in tables("docs/methods.md") if len(cells) == 6)]
+    named = {name for cells in rows for name in re.findall(r"`(\w+)`", cells[0])} - {"quantile"}
+    assert named | {"grpo_labelled", "plain_context"} == {
+        path.stem for path in (config_dir() / "subgroup_offset").glob("*.yaml")
+    }
 
 
 SETTINGS = {"docs/methods.md": SubgroupConfig, "docs/strategies.md": StrategyConfig}
@@ -104,7 +108,9 @@ def logged() -> set[str]:
     STEP_METRICS.drain()
     advantages({"p": [[1.0, 0.0], [1.0, 1.0]]}, lam="auto")
     keys = set(STEP_METRICS.drain())
-    keys |= {key for method in known_methods() for key in method_class(method).logs}
+    advantages({"p": [1.0, 0.0]}, {"maxrl": {}})
+    keys |= set(STEP_METRICS.drain()) | {key for method in known_methods() for key in method_class(method).logs}
+    keys |= {ROWS_SWAPPED, ROWS_NOT_SWAPPED}
     keys |= set(StageStats(**{field.name: 1 for field in fields(StageStats) if field.name != "sample"}).metrics())
     manager: Any = SimpleNamespace(
         _ask=lambda method: ([], 0),

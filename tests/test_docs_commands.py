@@ -202,4 +202,4 @@ def test_the_estimator_of_the_page_computes_what_it_says(reader, monkeypatch):
 
 
 def test_pages_with_code():
-    assert WITH_CODE == ["docs/extend.md", "docs/own_trainer.md"]
+    assert WITH_CODE == ["docs/extend.md", "docs/methods.md", "docs/own_trainer.md"]

@@ -6,14 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from fake_rollout import N
+import torch
+from fake_rollout import FakeLoop, N
 from hypothesis import given
 from hypothesis import strategies as st
-from method_cases import advantages
+from method_cases import advantages, step_metrics
 from preflight_configs import changed
 
 from subgroup_offset.config import ConfigError, SubgroupConfig
-from subgroup_offset.methods.bicc import PLAIN, REWRITTEN
+from subgroup_offset.methods.bicc import LOG_RATIO, PLAIN, REWRITTEN
 from subgroup_offset.preflight import check_run
 from subgroup_offset.rollout.rewrite import rewrite_prompt
 
@@ -42,7 +43,7 @@ def ids(row, name):
 @pytest.mark.parametrize(("successes", "right", "wrong"), [(2, 1.732051, -0.577350), (6, 0.577350, -1.732051)])
 def test_oracle(successes, right, wrong):
     group = [1.0] * successes + [0.0] * (8 - successes)
-    column = advantages({"p": group}, {"bicc": {}})[:, 0].tolist()
+    column = advantages({"p": group}, {"bicc": {}}, rows={})[:, 0].tolist()
     assert column == pytest.approx([right] * successes + [wrong] * (8 - successes), rel=1e-6)
 
 
@@ -51,7 +52,22 @@ def test_against_the_formula(group):
     right, wrong = group.count(1.0), group.count(-1.0)
     odds = math.sqrt(wrong / right) if right and wrong else 0.0
     expected = [odds if r > 0 else (-1 / odds if odds else 0.0) for r in group]
-    assert advantages({"p": group}, {"bicc": {}})[:, 0].tolist() == pytest.approx(expected, rel=1e-5)
+    assert advantages({"p": group}, {"bicc": {}}, rows={})[:, 0].tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_log_ratio_is_of_the_tokens_of_groups_with_both_verdicts():
+    old = torch.tensor([[-1.0, -2.0], [-4.0, 9.0], [-7.0, -7.0], [-7.0, -7.0]])
+    mask = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 1]])
+    rows = {"old_log_probs": old, "rollout_log_probs": torch.full((4, 2), -0.5)}
+    batch = {"mixed": [1.0, 0.0], "constant": [1.0, 1.0]}
+    step_metrics()
+    advantages(batch, {"bicc": {}}, mask=mask, rows=rows)
+    assert step_metrics()[LOG_RATIO] == pytest.approx((-0.5 - 1.5 - 3.5) / 3)
+    for known in ({**rows, "rollout_log_probs": torch.full((4, 2), -math.inf)}, {"old_log_probs": old}):
+        advantages(batch, {"bicc": {}}, mask=mask, rows=known)
+        assert LOG_RATIO not in step_metrics()
+    advantages(batch, {"bicc": {"ratio": "paper"}}, mask=mask, rows=rows)
+    assert LOG_RATIO not in step_metrics()
 
 
 def test_rows_continue_a_sibling_that_ended_the_other_way(rollout):
@@ -72,7 +88,18 @@ def test_rows_continue_a_sibling_that_ended_the_other_way(rollout):
         other = int("".join(c for c in attempt if c.isdigit())[0])
         assert other % 2 != session % 2
         assert f"which is {'wrong' if session % 2 == 0 else 'right'}," in said
+    lengths = [len(ids(row, "input_ids")) for row in stored(it).values()]
+    assert sum(tags[f"a_{session}_0"]["seq_len"] for session in range(N)) == sum(lengths)
     assert it.ask(it.worker.drain()).counts == {REWRITTEN: N, PLAIN: 0}
+
+
+def test_with_strategies_the_preview_stays_in_the_prompt(rollout):
+    it = rollout("+algorithm.subgroup.method.bicc.portion=0.1")
+    it.roll_out({"a": outcome})
+    assert it.ask(it.worker.drain()).counts == {REWRITTEN: N, PLAIN: 0}
+    for row in stored(it).values():
+        said = it.worker.tokenizer.decode(ids(row, "prompts"))
+        assert said.index("Follow this preview") < said.index("An earlier attempt")
 
 
 def test_the_portion_is_of_tokens(rollout):
@@ -131,6 +158,34 @@ def test_a_prompt_without_room_gets_less_of_the_sibling_or_nothing(rollout):
     assert it.ask(it.worker.drain()).counts == {REWRITTEN: 0, PLAIN: N}
 
 
+def test_prompt_and_response_stay_within_the_context(rollout):
+    it = rollout(*BICC)
+    it.roll_out({"a": outcome})
+    longest = max(len(ids(row, "input_ids")) for row in stored(it).values())
+    it = rollout(*BICC, f"actor_rollout_ref.rollout.max_model_len={longest - 3}")
+    it.roll_out({"a": outcome})
+    assert it.ask(it.worker.drain()).counts[REWRITTEN] > 0
+    assert all(len(ids(row, "input_ids")) <= longest - 3 for row in stored(it).values())
+
+
+@pytest.mark.parametrize("change", ["prompt_ids", "multi_modal_data"])
+def test_prompts_that_are_more_than_their_chat_stay(rollout, monkeypatch, change):
+    made = FakeLoop._output
+
+    def output(loop, prompt_ids, row):
+        result = made(loop, prompt_ids, row)
+        if change == "prompt_ids":
+            result.prompt_ids = [*prompt_ids, 5]
+        else:
+            result.multi_modal_data = {"images": ["a picture"]}
+        return result
+
+    monkeypatch.setattr(FakeLoop, "_output", output)
+    it = rollout(*BICC)
+    it.roll_out({"a": outcome})
+    assert it.ask(it.worker.drain()).counts == {REWRITTEN: 0, PLAIN: N}
+
+
 @given(st.lists(st.integers(0, 99), min_size=1), st.lists(st.integers(0, 99), min_size=1))
 def test_a_rewritten_row_ends_in_its_response(prompt, response):
     fields, tags = rewrite_prompt(prompt, response)
@@ -146,6 +201,15 @@ def test_a_rewritten_row_ends_in_its_response(prompt, response):
         ({"portion": 0.4, "algorithm.rollout_correction.bypass_mode": True}, r"ratio=matched and .*bypass_mode=True"),
         ({"portion": 0.4, "reward.reward_model.enable": True}, r"method\.bicc needs the verdict .* scores it later"),
         ({"portion": 0.4, "algorithm.subgroup.context": "plain"}, r"bicc and .*context=plain both set the prompt"),
+        (
+            {
+                "ratio": "paper",
+                "algorithm.rollout_correction.bypass_mode": True,
+                "actor_rollout_ref.rollout.calculate_log_probs": False,
+            },
+            r"ratio=paper divides by .*calculate_log_probs=False keeps none",
+        ),
+        ({"portion": 0.4, "distillation.enabled": True}, r"bicc changes the prompt .*distillation\.enabled=True"),
         (
             {"portion": 0.4, "actor_rollout_ref.rollout.enable_rollout_routing_replay": True},
             r"enable_rollout_routing_replay=False",

@@ -15,9 +15,16 @@ rho starts at 1. That is `ratio: matched`. The paper prints pi_old(o | q) below 
 inverse; `ratio: paper` is the printed one, together with `algorithm.rollout_correction.bypass_mode=True`, by which the
 old log-probabilities are the sampler's. There rho leaves the clip range before the first update.
 
+With strategies the preview stays in the prompt, and the sibling may have had another one.
+
 When it degenerates: a side is empty: the group is constant, its rows stay and get 0. A prompt that would exceed
-`data.max_prompt_length`: less of the sibling, then none. Sessions of several outputs, and models whose positions have
-several axes (images), stay plain. What stays is counted.
+`data.max_prompt_length`, or the context together with the response: less of the sibling, then none. Sessions of several
+outputs, images, models whose positions have several axes, and prompts that the agent loop has made or cut itself stay
+plain. What stays is counted.
+
+`bicc/log_ratio_mean` is what the sibling changes, log pi_old(o | q, o_opp) - log pi_old(o | q) a token, with the
+trainer's and the sampler's log-probabilities; in it are the groups with both verdicts. It says how far the printed rho
+is from 1. With `ratio: paper` nobody computes the former.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,13 +43,15 @@ from subgroup_offset.methods.groups import GroupView
 from subgroup_offset.settings import ConfigError, require_choice, require_number, require_text
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from subgroup_offset.partition import FinishedRollout
     from subgroup_offset.rollout.group import FinishedGroup
 
 _KEY = "algorithm.subgroup.method.bicc"
 TEMPLATE = "{{ problem }}\n\nAn earlier attempt, which is {{ verdict }}, begins like this:\n{{ attempt }}"
 _SAMPLES = {"problem": "What is 2 + 2?", "attempt": "Let me see.", "verdict": "wrong"}
-REWRITTEN, PLAIN = "bicc/rows_rewritten_count", "bicc/rows_plain_count"
+REWRITTEN, PLAIN, LOG_RATIO = "bicc/rows_rewritten_count", "bicc/rows_plain_count", "bicc/log_ratio_mean"
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ class BiCC(Method):
     on_verdicts: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = True
     sees_groups: ClassVar[bool] = True
-    logs: ClassVar[tuple[str, ...]] = (REWRITTEN, PLAIN)
+    logs: ClassVar[tuple[str, ...]] = (REWRITTEN, PLAIN, LOG_RATIO)
     #: ``matched``: the ratio starts at 1; ``paper``: as printed.
     ratio: str = "matched"
     #: Share of the sibling's tokens, in (0, 1].
@@ -71,7 +81,16 @@ class BiCC(Method):
 
     def scale(self, g: GroupView) -> Tensor:
         """(B,) 1 / sqrt(p (1 - p))."""
+        self._log_ratio(g)
         return 1 / g.std(ddof=0).clamp(min=1 / g.k)  # of a group with both verdicts it is above 1 / k
+
+    def _log_ratio(self, g: GroupView) -> None:
+        tokens = g.mask & (g.valid & g.varied)[:, None]
+        if self.ratio == "matched" and tokens.any() and g.has("rollout_log_probs"):
+            ratio = (g.read("old_log_probs") - g.read("rollout_log_probs"))[tokens]
+            ratio = ratio[ratio.isfinite()]
+            if len(ratio):
+                g.metrics[LOG_RATIO] = float(ratio.mean())
 
     async def finish_group(self, group: FinishedGroup) -> Mapping[str, int]:
         """Rewrite the rows of a group with both verdicts."""
@@ -108,15 +127,16 @@ class BiCC(Method):
         self, group: FinishedGroup, rollout: FinishedRollout, partner: FinishedRollout
     ) -> list[int] | None:
         """Ids of the prompt with the partner's beginning; None where there is no room for any of it."""
-        from subgroup_offset.strategy.prompts import compile_template, problem_text, replace_problem
+        from subgroup_offset.strategy.prompts import problem_text, replace_problem
 
-        template = compile_template(f"{_KEY}.template", self.template or TEMPLATE, _SAMPLES, optional={"verdict"})
         chat = list(rollout.fields["raw_prompt"])
-        limit = group.config.actor_rollout_ref.rollout.prompt_length
+        settings = group.config.actor_rollout_ref.rollout
+        context = settings.get("max_model_len") or settings.prompt_length + settings.response_length
+        limit = min(settings.prompt_length, context - len(group.outputs[rollout.session][0].response_ids))
         attempt = list(group.outputs[partner.session][0].response_ids)
         attempt = attempt[: max(1, ceil(self.portion * len(attempt)))]
-        for _ in range(2):
-            text = template.render(
+        while attempt:
+            text = self._compiled.render(
                 problem=problem_text(chat),
                 attempt=group.tokenizer.decode(attempt, skip_special_tokens=True),
                 verdict="right" if partner.success else "wrong",
@@ -124,17 +144,20 @@ class BiCC(Method):
             ids = await group.chat.tokens(replace_problem(chat, text.strip()))
             if len(ids) <= limit:
                 return ids
-            attempt = attempt[: limit - len(ids)]  # less by what is too much
-            if not attempt:
-                return None
+            # Less by what is too much, once more where the shorter text has not that many fewer tokens.
+            attempt = attempt[: limit - len(ids)]
         return None
+
+    @cached_property
+    def _compiled(self) -> Template:
+        from subgroup_offset.strategy.prompts import compile_template
+
+        return compile_template(f"{_KEY}.template", self.template or TEMPLATE, _SAMPLES, optional={"verdict"})
 
     def check_run(self, config: Any, findings: Any) -> None:
         """The template must be one, the ratio's denominator the one that is asked for, and rows movable."""
-        from subgroup_offset.strategy.prompts import compile_template
-
         try:
-            compile_template(f"{_KEY}.template", self.template or TEMPLATE, _SAMPLES, optional={"verdict"})
+            _ = self._compiled
         except ConfigError as error:
             findings.error(str(error))
         bypass = bool((config.algorithm.get("rollout_correction") or {}).get("bypass_mode"))
@@ -144,6 +167,16 @@ class BiCC(Method):
                 f"the ratio {'as printed takes' if self.ratio == 'paper' else 'that starts at 1 does not take'} the "
                 f"sampler's log-probabilities for the old ones. Set bypass_mode={not bypass}, or ratio to "
                 f"{'paper' if bypass else 'matched'}."
+            )
+        if self.ratio == "paper" and not config.actor_rollout_ref.rollout.get("calculate_log_probs"):
+            findings.error(
+                f"{_KEY}.ratio=paper divides by the sampler's probabilities, and actor_rollout_ref.rollout."
+                "calculate_log_probs=False keeps none: set it to True."
+            )
+        if (config.get("distillation") or {}).get("enabled"):
+            findings.error(
+                f"{_KEY} changes the prompt of rows on which the teacher of distillation.enabled=True has spoken "
+                "already, token by token: remove one of them."
             )
         if config.actor_rollout_ref.rollout.get("enable_rollout_routing_replay"):
             findings.error(

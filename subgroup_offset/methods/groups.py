@@ -144,6 +144,10 @@ class GroupView:
             self._read[field] = torch.where(self.mask, values.to(self.mask.device), 0.0)
         return self._read[field]
 
+    def has(self, field: str) -> bool:
+        """Whether `read` would find this field in this run."""
+        return self._rows.has(field)
+
     def objects(self, field: str, where: Tensor) -> list:
         """What the rows ``where`` (B,) bool have in a field of any type, in their order."""
         return self._rows.objects(field, where)

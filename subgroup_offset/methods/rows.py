@@ -36,6 +36,9 @@ class Rows(Protocol):
     def objects(self, field: str, where: Tensor) -> list[Any]:
         """One value for each row of ``where``, in their order."""
 
+    def has(self, field: str) -> bool:
+        """Whether verl keeps this field of the rows in this run."""
+
     def write(self, fields: Mapping[str, Tensor]) -> None:
         """Give all rows these fields (B, ...); what is there already is replaced."""
 
@@ -56,6 +59,10 @@ class GivenRows:
         """As `Rows.objects`."""
         values = _present(self.fields, field)
         return [values[row] for row in where.nonzero().flatten().tolist()]
+
+    def has(self, field: str) -> bool:
+        """As `Rows.has`."""
+        return field in self.fields
 
     def write(self, fields: Mapping[str, Tensor]) -> None:
         """As `Rows.write`."""
@@ -88,6 +95,16 @@ class QueueRows:
         """As `Rows.objects`."""
         rows = where.nonzero().flatten().tolist()
         return list(self._get(field, rows)) if rows else []
+
+    def has(self, field: str) -> bool:
+        """As `Rows.has`; asks for one row, since verl writes its fields for all or none."""
+        import transfer_queue as tq
+
+        rows = self._labelled.nonzero()[0]
+        if not len(rows):
+            return False
+        answer = tq.kv_batch_get(keys=[self._keys[rows[0]]], partition_id="train", select_fields=["uid", field])
+        return field in set(answer.keys())
 
     def write(self, fields: Mapping[str, Tensor]) -> None:
         """As `Rows.write`.

@@ -25,13 +25,34 @@ def rewrite_prompt(prompt: Sequence[int], response: Sequence[int]) -> tuple[dict
 
 
 async def rewritable(group: FinishedGroup) -> list[FinishedRollout]:
-    """The rollouts of one output row, with a reward that is finite, and positions along one axis."""
+    """The rollouts whose prompt may become another: of one row, of text alone, and with a reward that is finite.
+
+    Their prompt must be the chat that they were given, neither cut nor made by the agent loop: what it has besides
+    would be lost.
+    """
     rollouts = [
         rollout
         for rollout in group.rollouts
-        if len(group.outputs[rollout.session]) == 1 and rollout.reward is not None and math.isfinite(rollout.reward)
+        if len(group.outputs[rollout.session]) == 1
+        and all(
+            media is None or not len(media)
+            for media in (group.outputs[rollout.session][0].multi_modal_data or {}).values()
+        )
+        and rollout.reward is not None
+        and math.isfinite(rollout.reward)
     ]
     if not rollouts:
         return []
     first: Any = await group.read([group.key(rollouts[0].session)], ["position_ids"])
-    return rollouts if first["position_ids"][0].dim() == 1 else []
+    if first["position_ids"][0].dim() > 1:
+        return []
+    chats: dict[str, list[int]] = {}  # single-stage rollouts of a prompt have one, others one a strategy
+    for rollout in rollouts:
+        chat = list(rollout.fields["raw_prompt"])
+        if repr(chat) not in chats:
+            chats[repr(chat)] = await group.chat.tokens(chat)
+    return [
+        rollout
+        for rollout in rollouts
+        if list(group.outputs[rollout.session][0].prompt_ids) == chats[repr(list(rollout.fields["raw_prompt"]))]
+    ]

@@ -6,9 +6,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from verl.utils.tensordict_utils import unwrap_non_tensor_data
 
 #: Raises where a call should fail; gets the call's name and its keys.
@@ -38,13 +40,15 @@ class MemoryQueue:
 
     async def async_kv_batch_put(
         self, keys: list[str], partition_id: str, fields: Any = None, tags: list[dict[str, Any]] | None = None
-    ) -> None:
+    ) -> SimpleNamespace:
         await self._call("label" if tags is None else "publish", keys)
         for i, key in enumerate(keys):
             self.tags[partition_id].setdefault(key, {}).update(tags[i] if tags else {})
             row = self.fields[partition_id].setdefault(key, {})
             for name in () if fields is None else fields.keys():
                 row[name] = unwrap_non_tensor_data(fields[name][i])
+        rows = [self.fields[partition_id][key] for key in keys]
+        return SimpleNamespace(fields=[name for name in rows[0] if all(name in row for row in rows)] if rows else [])
 
     async def async_kv_batch_get(
         self, keys: list[str], partition_id: str, select_fields: list[str]
@@ -52,7 +56,8 @@ class MemoryQueue:
         """Like TransferQueue: a field that one of the rows lacks is not in the answer."""
         await self._call("get", keys)
         rows = [self.fields[partition_id][key] for key in keys]
-        return {name: [row[name] for row in rows] for name in select_fields if all(name in row for row in rows)}
+        there = (name for name in select_fields if all(name in row for row in rows))
+        return {name: _column([row[name] for row in rows]) for name in there}
 
     async def async_kv_list(self, partition_id: str | None = None) -> dict[str, dict[str, dict[str, Any]]]:
         await self._call("list", [])
@@ -76,6 +81,13 @@ class MemoryQueue:
     def rows(self, uid: str, partition_id: str = "train") -> dict[str, dict[str, Any]]:
         """The rows of a prompt, by key."""
         return {key: row for key, row in self.fields[partition_id].items() if key.rsplit("_", 2)[0] == uid}
+
+
+def _column(values: list[Any]) -> Any:
+    """As TransferQueue hands them out: tensors of any length as a nested one."""
+    if all(isinstance(value, torch.Tensor) and value.dim() == 1 for value in values):
+        return torch.nested.as_nested_tensor(values, layout=torch.jagged)
+    return values
 
 
 def _waiting(call: Callable[..., Any]) -> Callable[..., Any]:

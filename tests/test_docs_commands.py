@@ -102,7 +102,9 @@ def check_script(script: str, arguments: list[str]) -> None:
     if script.startswith("scripts/cluster_"):
         check_main_ppo(arguments)
     for option in (word for word in arguments if word.startswith("--") and script.endswith(".py")):
-        assert re.search(rf"\b{option[2:].replace('-', '_')}: Annotated", source), f"{script} has no {option}"
+        assert re.search(rf"\b{option[2:].replace('-', '_')}: (?:Annotated|int|float)", source), (
+            f"{script} has no {option}"
+        )
 
 
 def check_command(words: list[str]) -> None:
@@ -118,7 +120,7 @@ def check_command(words: list[str]) -> None:
         case ["pip", "install", requirement]:
             Requirement(requirement)
         case [first, *_] if first in ("python", "srun") or re.match(r"[A-Z_]+=|scripts/", first):
-            script = next(i for i, word in enumerate(words) if word.startswith("scripts/"))
+            script = next(i for i, word in enumerate(words) if word.startswith(("scripts/", "examples/")))
             check_script(words[script], words[script + 1 :])
         case _:
             raise AssertionError(f"nothing checks a command of this kind: {shlex.join(words)}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import torch
 from transformers import AutoModelForCausalLM, Olmo3Config
 
@@ -22,6 +25,12 @@ BY_TYPE = {FULL: YARN, SLIDING: PLAIN}
 ALL_POSITIONS = 65536
 
 
+def _as_released() -> dict[str, Any]:
+    """As config.json has them."""
+    scaling = {key: value for key, value in YARN.items() if key != "rope_theta"}
+    return {"rope_scaling": scaling, "rope_theta": YARN["rope_theta"]}
+
+
 def tiny(rope_parameters: dict = YARN, **sizes) -> Olmo3Config:
     """Eight layers of which two are full-attention ones, heads of the released model's width."""
     sizes = {"hidden_size": 256, "num_attention_heads": 2, "num_hidden_layers": 8, "sliding_window": 16} | sizes
@@ -29,7 +38,7 @@ def tiny(rope_parameters: dict = YARN, **sizes) -> Olmo3Config:
         vocab_size=64,
         intermediate_size=32,
         max_position_embeddings=ALL_POSITIONS,
-        rope_parameters={k: dict(v) if isinstance(v, dict) else v for k, v in rope_parameters.items()},
+        **({"rope_parameters": copy.deepcopy(rope_parameters)} if FULL in rope_parameters else _as_released()),
         pad_token_id=None,
         eos_token_id=None,
         attn_implementation="eager",

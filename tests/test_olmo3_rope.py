@@ -25,7 +25,7 @@ from subgroup_offset.preflight.olmo3 import Engine, vllm_reads
 
 
 def test_without_it_this_transformers_scales_every_layer(uncorrected_olmo3):
-    """Where this fails, transformers has mended it: the correction does nothing then, and its tests still hold."""
+    """Where this fails, transformers has mended it, as 5.13 does: the correction then does nothing."""
     assert scales(FULL) and scales(SLIDING)
 
 

@@ -292,10 +292,35 @@ def test_every_key_of_a_recipe_is_in_verls_schema():
     added = ("reward.reward_kwargs.", "algorithm.subgroup.", "data_dir", "name_suffix")
     added += ("actor_rollout_ref.rollout.engine_kwargs.vllm.watermark",)
     for path in sorted((config_dir() / "recipe").glob("*.yaml")):
-        recipe = OmegaConf.load(path)
-        recipe.pop("defaults", None)
-        keys = leaves(OmegaConf.to_container(recipe))
+        keys = leaves(OmegaConf.to_container(_recipe(path.stem)))
         assert [key for key in keys if key not in schema and not key.startswith(added)] == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_smoke_run_is_short_and_otherwise_the_recipe(recipe, caplog):
+    smoke = composed(f"+recipe=[{recipe},smoke]", name="contrast")
+    with caplog.at_level(logging.WARNING, logger="subgroup_offset"):
+        validate_config(smoke, need_reference_policy(smoke), need_critic(smoke))
+    assert not [record for record in caplog.records if record.name.startswith("subgroup_offset")]
+    run = read(smoke)
+    assert run.config.trainer.total_training_steps == run.config.trainer.save_freq == 2
+    assert run.rollout.prompt_length + run.rollout.response_length == run.rollout.max_model_len == 4096
+    assert run.config.data.train_batch_size == 4 * mini_batch(run) == 32
+    # Of the recipe's own keys it changes no other.
+    full, changed = flat(composed(f"+recipe={recipe}", name="contrast")), flat(smoke)
+    differing = {key for key, value in changed.items() if full.get(key) != value}
+    smokes = OmegaConf.load(config_dir() / "recipe" / "smoke.yaml")
+    recipes = {key for name in ("dapo", recipe) for key in leaves(OmegaConf.to_container(_recipe(name)))}
+    assert differing & recipes <= leaves(OmegaConf.to_container(smokes)).keys() | {
+        "reward.reward_kwargs.max_resp_len",
+        "trainer.experiment_name",
+    }
+
+
+def _recipe(name: str) -> DictConfig:
+    recipe = OmegaConf.load(config_dir() / "recipe" / f"{name}.yaml")
+    recipe.pop("defaults", None)
+    return recipe
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

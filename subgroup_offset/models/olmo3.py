@@ -62,7 +62,7 @@ def _unknown(what: str) -> str:
     return (
         f"Olmo 3 of transformers {transformers.__version__} scales the RoPE of its sliding-window layers, which the "
         f"released model does not, and cannot be corrected here: {what}. Training it would be off-policy to what vLLM "
-        "samples. Install transformers 5.9 or 5.10, for which the correction is tested."
+        "samples. Install transformers 5.9 or 5.10, with which the correction was tried."
     )
 
 

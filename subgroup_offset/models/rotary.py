@@ -18,14 +18,8 @@ from transformers import Olmo3Config
 from transformers.models.olmo3 import modeling_olmo3
 
 FULL, SLIDING = "full_attention", "sliding_attention"
-#: Parameters that move the frequencies and scale cosine and sine, so that a probe of a few tokens shows them.
-_PROBE = {
-    "rope_type": "yarn",
-    "rope_theta": 10000.0,
-    "factor": 8.0,
-    "original_max_position_embeddings": 16,
-    "attention_factor": 1.5,
-}
+# It moves the frequencies and scales cosine and sine, so that a few tokens show it.
+_PROBE = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16, "attention_factor": 1.5}
 
 
 def layer_parameters(rope_parameters: Mapping[str, Any], layer_type: str) -> dict[str, Any]:
@@ -66,25 +60,31 @@ def scales(layer_type: str) -> bool:
     with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.no_grad():
         torch.manual_seed(0)
         scaled = _probe_model(layer_type, _PROBE)
-        plain = _probe_model(layer_type, {"rope_type": "default", "rope_theta": _PROBE["rope_theta"]})
+        plain = _probe_model(layer_type, None)
         plain.load_state_dict(scaled.state_dict())
         ids = torch.arange(24)[None]
         outputs = [model(input_ids=ids, use_cache=False).last_hidden_state for model in (scaled, plain)]
     return not torch.allclose(*outputs, atol=1e-6)
 
 
-def _probe_model(layer_type: str, rope_parameters: Mapping[str, Any]) -> nn.Module:
+def _probe_model(layer_type: str, rope_scaling: Mapping[str, Any] | None) -> nn.Module:
+    """A layer of each type, described as the released config.json does; only attention of ``layer_type`` adds to it."""
     config = Olmo3Config(
         vocab_size=32,
         hidden_size=32,
         intermediate_size=32,
-        num_hidden_layers=1,
+        num_hidden_layers=2,
         num_attention_heads=2,
         max_position_embeddings=128,
-        layer_types=[layer_type],
-        rope_parameters=dict(rope_parameters),
+        layer_types=[SLIDING, FULL],
+        rope_theta=10000.0,
+        rope_scaling=rope_scaling and dict(rope_scaling),
         pad_token_id=None,
         eos_token_id=None,
         attn_implementation="eager",
     )
-    return modeling_olmo3.Olmo3Model(config).float().eval()
+    model = modeling_olmo3.Olmo3Model(config).float().eval()
+    for layer, own_type in zip(model.layers, config.layer_types, strict=True):
+        if own_type != layer_type:
+            layer.self_attn.o_proj.weight.zero_()
+    return model

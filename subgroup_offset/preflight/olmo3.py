@@ -57,12 +57,13 @@ def check(config: Any, findings: Findings) -> None:
     if engine_scales:
         wrong[f"vLLM {_vllm_version()}"] = f"set '{overriding(parameters)}', or install vLLM 0.24"
     if wrong and len(findings.errors) == before:
-        message = (
-            f"{_MODEL}.path={model.path}: {' and '.join(wrong)} would scale the RoPE of its sliding-window layers, "
-            f"which the released model does not: {'; '.join(wrong.values())}."
-        )
         # Where both are alike, it is a model that can be trained, if another one.
         differ = len(wrong) == 1 and engine_scales is not None
+        other = ("the trainer does not, nor " if engine_scales else "vLLM does not, nor ") if differ else ""
+        message = (
+            f"{_MODEL}.path={model.path}: {' and '.join(wrong)} would scale the RoPE of its sliding-window layers, "
+            f"and {other or 'not '}the released model: {'; '.join(wrong.values())}."
+        )
         (findings.error if differ else findings.warn)(message)
 
 

@@ -78,3 +78,26 @@ def rollout(untrained_world, compose, monkeypatch) -> Callable[..., Any]:
         "data.max_prompt_length=256",
     ]
     return lambda *overrides: FakeRollout(monkeypatch, compose("contrast", *settings, *overrides))
+
+
+@pytest.fixture
+def uncorrected_olmo3(monkeypatch) -> None:
+    """Olmo 3 as transformers has it, whoever has imported the correction; what a test imports is undone at its end."""
+    from functools import partial
+
+    from transformers.models.olmo3 import modeling_olmo3
+
+    rotary, forward = modeling_olmo3.Olmo3RotaryEmbedding, vars(modeling_olmo3.Olmo3Attention)["forward"]
+    corrected = isinstance(rotary, partial)
+    rotary = rotary.keywords["rotary"] if corrected else rotary
+    monkeypatch.setattr(modeling_olmo3, "Olmo3RotaryEmbedding", rotary)
+    monkeypatch.setattr(modeling_olmo3.Olmo3Attention, "forward", forward.__wrapped__ if corrected else forward)
+
+
+@pytest.fixture
+def correction(uncorrected_olmo3):
+    """The module that corrects Olmo 3, imported."""
+    from subgroup_offset.models import olmo3
+
+    olmo3.correct()  # where an earlier test has imported it
+    return olmo3

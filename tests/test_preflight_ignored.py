@@ -49,6 +49,7 @@ IGNORED = [
         {f"{ACTOR}.clip_ratio": 0.3},
         r"actor\.clip_ratio=0\.3 is ignored where clip_ratio_low=0\.2 .*set .*clip_ratio_low",
     ),
+    ({"actor_rollout_ref.nccl_timeout": 3600}, r"nccl_timeout=3600 is ignored.*30 minutes.*leave it out.*hf download"),
     ({f"{ROLLOUT}.do_sample": False}, r"do_sample=False is ignored.*temperature=1\.0: set .*do_sample=True"),
     (
         {f"{ROLLOUT}.repetition_penalty": 1.1, f"{ROLLOUT}.agent.agent_loop_manager_class": None, f"{SUBGROUP}.lam": 0},
@@ -126,6 +127,7 @@ def test_the_legacy_trainer_has_no_dynamic_sampling(said):
         {"reward.reward_manager.name": "dapo", f"{OVERLONG}.enable": True},
         {"reward.reward_manager.name": "Mine", "reward.reward_manager.source": "importlib", f"{OVERLONG}.enable": True},
         {"reward.custom_reward_function.path": "f.py", "reward.custom_reward_function.name": "mine"},
+        {"actor_rollout_ref.nccl_timeout": 600},
         {f"{ACTOR}.optim.clip_grad": 0.5},
         {f"{ACTOR}.optim.clip_grad": 0.5, f"{ACTOR}.grad_clip": 0.5},
         {f"{ACTOR}.clip_ratio_low": 0.1, f"{ACTOR}.clip_ratio_high": 0.3},
@@ -187,6 +189,7 @@ def test_verl_still_does_not_follow_them():
     from verl.trainer import main_ppo
     from verl.trainer.ppo import ray_trainer
     from verl.trainer.ppo.v1 import agent_loop_tq, trainer_base
+    from verl.utils import distributed
     from verl.workers import engine_workers
     from verl.workers.engine.fsdp import transformer_impl
 
@@ -196,6 +199,8 @@ def test_verl_still_does_not_follow_them():
     assert absent("migrate_legacy", main_ppo, trainer_base) and absent("reward_model.reward_manager", trainer_base)
     assert absent("overlong_buffer_cfg", naive, gdpo, limited, remote)
     assert absent("grad_clip", engine_workers, transformer_impl)
+    assert absent("nccl_timeout", engine_workers, transformer_impl, distributed)
+    assert not absent("initialize_global_process_group_ray(timeout_second=None)", engine_workers)
     assert absent(".do_sample", agent_loop_tq, agent_loop)
     assert absent(".repetition_penalty", agent_loop_tq, agent_loop)
     assert not absent("repetition_penalty=1.0", agent_loop_tq)

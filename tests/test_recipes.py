@@ -13,6 +13,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig, OmegaConf
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_rejection_mask
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import PPOTrainer
 from verl.utils.config import omega_conf_to_dataclass, validate_config
@@ -239,10 +240,41 @@ def test_the_order_of_recipe_and_method_does_not_matter(recipe):
 def test_no_two_runs_share_a_directory():
     """With resume_mode=auto the second would go on from the first one's checkpoint."""
     runs = [(f"+recipe={recipe}", f"+subgroup_offset={method}") for recipe in RECIPES for method in METHODS]
+    runs += [(f"+recipe=[{recipe},tis]", "+subgroup_offset=contrast") for recipe in RECIPES]
     runs += [("+recipe=qwen3_8b", "+subgroup_offset=contrast", "algorithm.subgroup.lam=-0.5")]
     names = [composed(*run).trainer.default_local_dir for run in runs]
     assert len(set(names)) == len(runs)
     assert names[-1] == "checkpoints/subgroup_offset/qwen3_8b_contrast_lam-0.5"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_truncated_importance_sampling_is_one_word(recipe):
+    """In either order; off without it, and then nothing else differs."""
+    without, with_it = (
+        composed(f"+recipe={recipe}", name="contrast"),
+        composed(f"+recipe=[{recipe},tis]", name="contrast"),
+    )
+    assert with_it == composed(f"+recipe=[tis,{recipe}]", name="contrast")
+    validate_config(with_it.copy(), need_reference_policy(with_it), need_critic(with_it))
+    before, after = flat(without), flat(with_it)
+    differing = {key: value for key, value in after.items() if before.get(key) != value}
+    named = {key for key in differing if key.endswith(("experiment_name", "default_local_dir"))} | {"name_suffix"}
+    assert {key: differing[key] for key in differing.keys() - named} == {
+        "algorithm.rollout_correction.rollout_is": "token"
+    }
+    assert before["algorithm.rollout_correction.rollout_is"] is None
+    assert after["algorithm.rollout_correction.rollout_is_threshold"] == 2.0
+    # A token whose ratio is over the bound counts twice, as verl weighs it.
+    settings = with_it.algorithm.rollout_correction
+    rollout, old = torch.log(torch.tensor([[0.1, 0.5, 0.4]])), torch.log(torch.tensor([[0.9, 0.5, 0.2]]))
+    weights, _, _ = compute_rollout_correction_and_rejection_mask(
+        old_log_prob=old,
+        rollout_log_prob=rollout,
+        response_mask=torch.ones(1, 3),
+        rollout_is=settings.rollout_is,
+        rollout_is_threshold=settings.rollout_is_threshold,
+    )
+    torch.testing.assert_close(weights.batch["rollout_is_weights"], torch.tensor([[2.0, 1.0, 0.5]]))
 
 
 def test_data_from_one_directory():
@@ -254,13 +286,39 @@ def test_data_from_one_directory():
 def test_every_key_of_a_recipe_is_in_verls_schema():
     """A key that verl does not know would be carried along and do nothing."""
     schema = flat(composed())
-    # Read by verl's dapo reward manager, by this package, and by the recipe's own paths.
-    added = ("reward.reward_kwargs.", "algorithm.subgroup.", "data_dir")
+    # Read by verl's dapo reward manager, by this package, by vLLM, and by the recipe's own paths.
+    added = ("reward.reward_kwargs.", "algorithm.subgroup.", "data_dir", "name_suffix")
+    added += ("actor_rollout_ref.rollout.engine_kwargs.vllm.watermark",)
     for path in sorted((config_dir() / "recipe").glob("*.yaml")):
-        recipe = OmegaConf.load(path)
-        recipe.pop("defaults", None)
-        keys = leaves(OmegaConf.to_container(recipe))
+        keys = leaves(OmegaConf.to_container(_recipe(path.stem)))
         assert [key for key in keys if key not in schema and not key.startswith(added)] == []
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_smoke_run_is_short_and_otherwise_the_recipe(recipe, caplog):
+    smoke = composed(f"+recipe=[{recipe},smoke]", name="contrast")
+    with caplog.at_level(logging.WARNING, logger="subgroup_offset"):
+        validate_config(smoke, need_reference_policy(smoke), need_critic(smoke))
+    assert not [record for record in caplog.records if record.name.startswith("subgroup_offset")]
+    run = read(smoke)
+    assert run.config.trainer.total_training_steps == run.config.trainer.save_freq == 2
+    assert run.rollout.prompt_length + run.rollout.response_length == run.rollout.max_model_len == 4096
+    assert run.config.data.train_batch_size == 4 * mini_batch(run) == 32
+    # Of the recipe's own keys it changes no other.
+    full, changed = flat(composed(f"+recipe={recipe}", name="contrast")), flat(smoke)
+    differing = {key for key, value in changed.items() if full.get(key) != value}
+    smokes = OmegaConf.load(config_dir() / "recipe" / "smoke.yaml")
+    recipes = {key for name in ("dapo", recipe) for key in leaves(OmegaConf.to_container(_recipe(name)))}
+    assert differing & recipes <= leaves(OmegaConf.to_container(smokes)).keys() | {
+        "reward.reward_kwargs.max_resp_len",
+        "trainer.experiment_name",
+    }
+
+
+def _recipe(name: str) -> DictConfig:
+    recipe = OmegaConf.load(config_dir() / "recipe" / f"{name}.yaml")
+    recipe.pop("defaults", None)
+    return recipe
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -281,5 +339,5 @@ def test_sizes_fit_each_other(recipe):
         trainer.n_gpus_per_node % sequence_parallel == trainer.n_gpus_per_node % rollout.tensor_model_parallel_size == 0
     )
     # What the engine reads, through verl's interpolations.
-    assert engine.strategy == "fsdp2" and engine.entropy_from_logits_with_chunking
+    assert engine.strategy == "fsdp2" and engine.entropy_from_logits_with_chunking and engine.forward_prefetch
     assert run.config.actor_rollout_ref.model.use_remove_padding and run.actor.use_remove_padding

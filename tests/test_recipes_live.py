@@ -70,6 +70,10 @@ def test_prompts_are_rendered_by_the_recipes_template(run):
     for messages in chats:
         text = model.tokenizer.decode(builder.build_initial_tokens(messages))
         if model.hf_config.model_type == "olmo3":
+            # A base model goes on with what the text ends in: nothing but the templates' own last line cues it.
+            if messages in chats[1:3]:
+                _, _, cue = text.rpartition("olution preview")
+                assert cue.removeprefix("s") == f' for the problem at the top ("{PROBLEM}"):\n\n'
             assert text == "".join(f"{turn['content']}\n\n" for turn in messages)
         else:
             turns = "".join(f"<|im_start|>{turn['role']}\n{turn['content']}<|im_end|>\n" for turn in messages)
@@ -92,10 +96,10 @@ def test_verl_pays_the_overlong_penalty_of_the_paper(tmp_path: Path):
     tokenizer = build_tokenizer()
     manager = load_reward_manager(composed("qwen3_8b"), tokenizer)
     paid = {}
-    for length in (100, 16384, 18432, 20480):
+    for length in (100, 16384, 16385, 18432, 20480):
         for text in ("\nAnswer: 56", "\nAnswer: 57"):
             result = manager.loop.run_until_complete(manager.run_single(response(tokenizer, text, length)))
             paid[length, text[-2:]] = float(result["reward_score"])
             assert result["reward_extra_info"]["acc"] == (text[-2:] == "56")  # the verdict stays as it is
-    right = {100: 1.0, 16384: 1.0, 18432: 0.5, 20480: 0.0}
+    right = {100: 1.0, 16384: 1.0, 16385: 1.0 - 1 / 4096, 18432: 0.5, 20480: 0.0}
     assert paid == {(n, "56"): value for n, value in right.items()} | {(n, "57"): v - 2 for n, v in right.items()}

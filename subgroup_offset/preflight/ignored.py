@@ -26,6 +26,7 @@ def check(config: Any, findings: Findings) -> None:
     _check_actor(config, findings)
     _check_correction(config, findings)
     _check_trainer(config, findings)
+    _check_timeout(config, findings)
     _check_sampling(config, findings)
     _check_estimator(config, findings)
     _check_truncation(config, findings)
@@ -95,6 +96,16 @@ def _check_trainer(config: Any, findings: Findings) -> None:
         findings.quirk(
             "algorithm.filter_groups.enable=True is ignored by the legacy trainer of trainer.use_v1="
             f"{config.trainer.use_v1}: set trainer.use_v1=True, or enable to False."
+        )
+
+
+def _check_timeout(config: Any, findings: Findings) -> None:
+    timeout = config.actor_rollout_ref.get("nccl_timeout")
+    if timeout not in (None, 600):
+        findings.quirk(
+            f"actor_rollout_ref.nccl_timeout={timeout} is ignored, and processes wait for each other 30 minutes at "
+            "most, torch's default: leave it out. What takes longer, as a download of a model does, is to be done on "
+            "every node before the run (hf download)."
         )
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from subgroup_offset.config import ESTIMATOR_NAME, ConfigError, SubgroupConfig
-from subgroup_offset.preflight import estimator, ignored, legacy_reward, requirements
+from subgroup_offset.preflight import estimator, ignored, legacy_reward, olmo3, requirements
 from subgroup_offset.preflight.findings import Findings
 from subgroup_offset.preflight.manager import Rollout, rollout_of
 
@@ -39,6 +39,7 @@ def check_run(config: Any) -> None:
     requirements.check(config, subgroup, rollout, findings)
     legacy_reward.check(config, findings)
     ignored.check(config, findings)
+    olmo3.check(config, findings)
     findings.report(subgroup.checks)
 
 

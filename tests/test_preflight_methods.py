@@ -36,6 +36,7 @@ REFUSED = [
     (GAPO | VERLS, r"method\.gapo finds its rows by their labels.*partition=none"),
     (OC | {f"{ROLLOUT}.calculate_log_probs": False}, r"oc_grpo compares with .*calculate_log_probs=False keeps none"),
     (OC | {"algorithm.rollout_correction.bypass_mode": True}, r"bypass_mode=True takes .*oc_grpo would compare them"),
+    (OC | {"algorithm.rollout_correction.rollout_is": "token"}, r"rollout_is=token and .*oc_grpo cannot be used tog"),
     (OC | {"algorithm.subgroup.partition": "length"}, r"method\.oc_grpo trains rollouts .* this run samples none"),
     ({"algorithm.subgroup.context": "plain"} | VERLS, r"context=plain trains rollouts .* this run samples none"),
     ({"algorithm.subgroup.context": "plain", f"{ROLLOUT}.enable_rollout_routing_replay": True}, r"router replay"),
@@ -75,6 +76,12 @@ def test_accepted(changes):
 def test_renormalised_log_probabilities_are_warned_about(caplog):
     check_run(changed(OC | {f"{ROLLOUT}.top_p": 0.95}))
     assert "top_p=0.95" in caplog.text and "oc_grpo" in caplog.text
+
+
+def test_verls_weights_under_the_plain_prompt_are_warned_about(caplog):
+    correction = {"algorithm.rollout_correction.rollout_is": "token", f"{ROLLOUT}.calculate_log_probs": True}
+    check_run(changed({"algorithm.subgroup.context": "plain"} | correction))
+    assert "rollout_is=token with algorithm.subgroup.context=plain" in caplog.text
 
 
 def test_a_run_is_told_that_verls_comparison_is_large_by_design(capsys):

@@ -97,6 +97,18 @@ def _check_context(config: Any, subgroup: SubgroupConfig, rollout: Rollout, find
             f"{by} changes where a row's tokens stand, by which router replay (actor_rollout_ref.actor."
             f"router_replay.mode={replay}, {_ROLLOUT}.enable_rollout_routing_replay) finds them: switch that off."
         )
+    weights = (config.algorithm.get("rollout_correction") or {}).get("rollout_is")
+    if weights and "oc_grpo" in subgroup.method:
+        findings.error(
+            f"algorithm.rollout_correction.rollout_is={weights} and algorithm.subgroup.method.oc_grpo cannot be used "
+            "together, for both weight by the plain prompt's probability over the sampled one's: set rollout_is to null."
+        )
+    elif weights:
+        findings.warn(
+            f"algorithm.rollout_correction.rollout_is={weights} with {by} weighs by the plain prompt's probability "
+            "over the sampled one's, which is no difference of engines: algorithm.subgroup.method.oc_grpo does so with "
+            "a floor. Set rollout_is to null for no weights."
+        )
     if config.actor_rollout_ref.rollout.get("calculate_log_probs"):
         findings.note(
             f"{by}: verl's training/rollout_probs_diff_* and rollout_corr/* compare the plain prompt with the one that "

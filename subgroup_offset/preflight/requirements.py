@@ -101,7 +101,7 @@ def _check_context(config: Any, subgroup: SubgroupConfig, rollout: Rollout, find
     if weights and "oc_grpo" in subgroup.method:
         findings.error(
             f"algorithm.rollout_correction.rollout_is={weights} and algorithm.subgroup.method.oc_grpo cannot be used "
-            "together, for both weight by the plain prompt's probability over the sampled one's: set rollout_is to null."
+            "together, for both weigh by the plain prompt's probability over the sampled one's: set rollout_is to null."
         )
     elif weights:
         findings.warn(

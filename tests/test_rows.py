@@ -54,7 +54,7 @@ def stored(queue, lengths, **fields):
 def test_tokens_are_padded_to_the_width_and_padding_rows_never_read(queue):
     rows, where = stored(queue, [4, 2, 3])
     found = rows.tokens("old_log_probs", where, 6)
-    assert found.shape == (4, 6) and found.dtype == torch.float64
+    assert found.shape == (4, 6) and found.dtype == torch.float32
     assert found[0].tolist() == [-5, -4, -3, -2, 0, 0] and found[3].abs().max() == 0
     one = rows.tokens("old_log_probs", torch.tensor([False, True, False, False]), 2)
     assert one[1].tolist() == [-5, -4] and one[[0, 2, 3]].abs().max() == 0

@@ -158,14 +158,14 @@ class GroupView:
 
     def token_sum(self, x: Tensor) -> Tensor:
         """(B, T) -> (B,): the sum of ``x`` over the tokens of each row's rollout, all of its outputs together."""
-        sums = torch.where(self.mask, x, 0.0).sum(dim=-1)
+        sums = torch.where(self.mask, x, 0.0).sum(dim=-1, dtype=torch.float64)
         if self._rollout is None:
             return sums
         return torch.zeros_like(sums).index_add_(0, self._rollout, sums).index_select(0, self._rollout)
 
     def token_mean(self, x: Tensor) -> Tensor:
         """(B, T) -> (B,): the mean likewise; 0 for a row without tokens."""
-        return self.token_sum(x) / self.token_sum(self.mask.double()).clamp(min=1)
+        return self.token_sum(x) / self.token_sum(self.mask).clamp(min=1)
 
     def _sum(self, x: Tensor, index: Tensor, size: int) -> Tensor:
         x = torch.where(self.valid, x, 0.0).double()

@@ -265,7 +265,7 @@ def test_dynamics_cost_and_yield(report):
     assert set(made.panel("dynamics", "subgroup term")) == {"contrast (lam=-0.3)"}  # identically 0 at lam = 0
     numbers = made.texts("dynamics", "in numbers", "contrast (lam=-0.3) (contrast)")
     # Steps 2 to 6: mean of 0.44 ... 0.32, of 0.76 ... 0.68. Only the last step's longest is as long as it may be.
-    assert numbers[1:4] == ["6", "0.470 → 0.380", "0.780 → 0.720"] and numbers[-1] == "0.000 → 0.020"
+    assert numbers[1:4] == ["6", "0.470 → 0.380", "0.780 → 0.720"] and numbers[-2] == "0.000 → 0.020"
     # Tokens a prompt: 0.25 / 0.75 x 18.5 x 16; lengths 16 to 21. Hours: (36 + 5 x 18) s.
     cost = made.texts("cost", "Cost", "contrast (lam=-0.3) (contrast)")[1:]
     assert cost == ["6", "25.0%", "99", "1.50", "8.5", "6.0", "18.0", "0.04", "19.0"]
@@ -275,6 +275,17 @@ def test_dynamics_cost_and_yield(report):
     made_of = made.texts("cost", "Yield", "contrast (lam=-0.3) (contrast)")[1:]
     assert made_of == ["97.0%", "1.0%", "0.850", "2.0", "1.0", "6", "0", "0", "6", "3"]
     assert "grpo (plain)" not in {name for _, name in made.rows("cost", "Yield")}
+
+
+@pytest.mark.parametrize(("gap", "warned"), [(0.001, False), (0.05, True)])
+def test_a_sampler_and_a_trainer_that_differ_are_pointed_out(report, tmp_path, gap, warned):
+    write_run(tmp_path / "a")
+    steps = [{"step": i, "data": {"actor/entropy": 1.0, "training/rollout_probs_diff_mean": gap}} for i in (1, 2, 3)]
+    write_lines(tmp_path / "a" / "metrics.jsonl", steps)
+    made = report(a=None)
+    (numbers,) = (b for b in made.blocks["dynamics"] if "in numbers" in getattr(b, "caption", ""))
+    assert numbers.frame.iloc[0, -1] == f"{gap:.3f} → {gap:.3f}"
+    assert any("more than 0.01 apart" in note for note in numbers.notes) == warned
 
 
 def test_seeds_are_a_mean_and_a_band(report, tmp_path):

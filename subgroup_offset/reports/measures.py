@@ -12,17 +12,22 @@ from subgroup_offset.reports.panels import ENTROPY, INFORMATIVE, LENGTH, RATIO, 
 from subgroup_offset.reports.runs import Run
 
 CLIPPED, SHARE, STEP_SECONDS = "response_length/clip_ratio", "strategy/token_share", "timing_s/step"
-USABLE = "strategy/usable_per_candidate"
+USABLE, GAP = "strategy/usable_per_candidate", "training/rollout_probs_diff_mean"
+#: Mean difference of a token's two probabilities above which sampler and trainer are looked at: bfloat16 kernels of
+#: two engines differ by some thousandths.
+GAP_LEVEL = 0.01
 TOKENS, HOURS = "strategy tokens a prompt", "hours in all"  #: Not logged: derived.
 _NUMBERS = {
     ENTROPY: "entropy",
     INFORMATIVE: "informative share",
     RATIO: "term ratio",
     "subgroup/abs_offset": "mean |offset|",
+    "subgroup/offset_reliability": "offset reliability",
     SCORE: "reward",
     SUCCESS: "success rate",
     LENGTH: "response length",
     CLIPPED: "cut-off responses",
+    GAP: "|sampler - trainer|",
 }
 _LAST = 10  #: Steps that "last" is a mean over.
 _COST_NOTE = (
@@ -41,8 +46,14 @@ def numbers(model: ModelRuns) -> Table | None:
         if any(found):
             rows.append(("", [run.title, sum(run.steps.index > 0), *found]))
     note = f"First step → mean of the last {_LAST} steps (of all but the first, where there are fewer), as logged."
+    notes = [note]
+    if apart := [run.title for run in model.runs if (gap := run.series(GAP)).size and gap.median() > GAP_LEVEL]:
+        notes.append(
+            f"{', '.join(apart)}: sampler and trainer give a token probabilities that are more than {GAP_LEVEL} apart. "
+            "By design with algorithm.subgroup.context=plain, OC-GRPO or BiCC; else they may not hold the same model."
+        )
     columns = ["Run", "steps", *_NUMBERS.values()]
-    return table(f"{model.name}: training dynamics in numbers", columns, rows, (note,)) if rows else None
+    return table(f"{model.name}: training dynamics in numbers", columns, rows, notes) if rows else None
 
 
 _WHOLE, _ONE, _TWO = "{:,.0f}", "{:,.1f}", "{:,.2f}"

@@ -78,6 +78,14 @@ def test_renormalised_log_probabilities_are_warned_about(caplog):
     assert "top_p=0.95" in caplog.text and "oc_grpo" in caplog.text
 
 
+def test_a_tokens_bounds_for_sequences_are_warned_about(caplog):
+    sequence = GAPO | {LOSS: "subgroup_gapo_seq", f"{ACTOR}.clip_ratio_low": 0.003, f"{ACTOR}.clip_ratio_high": 0.005}
+    check_run(changed(sequence))
+    assert "thousandths" not in caplog.text
+    check_run(changed(sequence | {f"{ACTOR}.clip_ratio_high": 0.28}))
+    assert "clip_ratio_high=0.28 is a bound for ratios of tokens" in caplog.text
+
+
 def test_verls_weights_under_the_plain_prompt_are_warned_about(caplog):
     correction = {"algorithm.rollout_correction.rollout_is": "token", f"{ROLLOUT}.calculate_log_probs": True}
     check_run(changed({"algorithm.subgroup.context": "plain"} | correction))

@@ -30,6 +30,8 @@ from subgroup_offset.settings import require_choice
 
 _KEY = "algorithm.subgroup.method.gapo"
 _ACTOR = "actor_rollout_ref.actor"
+#: Above it a clip range can hardly be meant for the mean ratio of a rollout.
+_LARGEST_OF_SEQUENCES = 0.05
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,13 @@ class GAPO(Method):
             findings.error(
                 f"{_ACTOR}.clip_ratio_high={high}, the bound of the rarest success, is below {_ACTOR}.clip_ratio_low="
                 f"{low}, that of the commonest: {_KEY} needs it at or above, for example 0.28 and 0.2."
+            )
+        mode = (actor.get("policy_loss") or {}).get("loss_mode")
+        if mode == "subgroup_gapo_seq" and high is not None and high > _LARGEST_OF_SEQUENCES:
+            findings.warn(
+                f"{_ACTOR}.clip_ratio_high={high} is a bound for ratios of tokens, and {_ACTOR}.policy_loss.loss_mode="
+                f"{mode} clips the mean of a rollout's, which hardly ever goes so far: set clip_ratio_low and "
+                "clip_ratio_high to some thousandths (the paper's are 0.003 and 0.005)."
             )
         if actor.get("ppo_mini_batch_size") == config.data.get("train_batch_size") and actor.get("ppo_epochs") == 1:
             findings.error(

@@ -25,7 +25,7 @@ from subgroup_offset.lam import LamRule, lam_text, parse_lam
 from subgroup_offset.logs import WarnOnce
 from subgroup_offset.methods.compose import Composed, compose
 from subgroup_offset.methods.groups import GroupView, partial_credit_groups
-from subgroup_offset.methods.reliability import Reliability, offset_reliability, offset_share, shrunk
+from subgroup_offset.methods.reliability import offset_reliability, offset_share, shrunk
 from subgroup_offset.methods.rows import LOSS_FIELD, GivenRows, QueueRows, Rows
 from subgroup_offset.metrics import STEP_METRICS, advantage_metrics
 
@@ -108,42 +108,39 @@ def compute_grpo_subgroup_advantage(
         metrics["subgroup/partial_credit_groups"] = partial_credit_groups(rewards, verdicts, stats)
     else:
         stats = group_statistics(rewards, grouping, valid)
-    reliability = offset_reliability(stats)
-    offsets = stats.offsets(cfg.seed if cfg.shuffle_offsets else None)
-    if cfg.offset_shrinkage == "batch":
-        offsets = shrunk(offsets, stats, reliability)
-    lam = _lam_of_step(cfg.lam, stats, reliability)
-
+    lam, offsets = _lam_and_offsets(cfg, stats, metrics)
     if methods:
         rows = _rows(kwargs, columns, index)
         view = GroupView(stats, torch.from_numpy(success), response_mask, last_row, rows)
         composed = compose(view, methods, lam=lam, offsets=offsets, std=cfg.std)
         if composed.rarity is not None:
-            rarity = composed.rarity if last_row is None else composed.rarity.index_select(0, last_row)
-            rows.write({LOSS_FIELD: rarity.float()[:, None]})
+            rows.write({LOSS_FIELD: view.of_rollout(composed.rarity).float()[:, None]})
         metrics |= view.metrics
     else:
         composed = Composed(offset_advantages(stats, lam, offsets, cfg.std))
     advantages = _tokens(composed, response_mask, usable, last_row)
-
     metrics |= advantage_metrics(
         composed.result, success, rows_masked=len(rewards) - with_token, rows_nonfinite=with_token - countable
     )
-    if reliability is not None:
-        metrics["subgroup/offset_reliability"] = reliability.mean
-    if not isinstance(cfg.lam, int | float):
-        metrics["subgroup/lam"] = lam
     STEP_METRICS.publish(metrics, weight=metrics["subgroup/groups"])
     _warn_without_offsets(metrics, cfg.lam)
     return advantages, advantages
 
 
-def _lam_of_step(lam: Any, stats: GroupStatistics, reliability: Reliability | None) -> float:
-    """A number as it is; of a rule, what follows from this step and the ones before it in this process."""
-    if isinstance(lam, int | float):
-        return float(lam)
-    rule = _lam_rules.setdefault(lam_text(lam), parse_lam(lam))
-    return rule.step(None if reliability is None else reliability.mean, offset_share(stats))
+def _lam_and_offsets(cfg: SubgroupConfig, stats: GroupStatistics, metrics: dict[str, float]) -> tuple[float, Tensor]:
+    """The step's lam and (S + 1,) offsets as used; a rule's lam follows from this step and the ones before it here."""
+    reliability = offset_reliability(stats)
+    offsets = stats.offsets(cfg.seed if cfg.shuffle_offsets else None)
+    if cfg.offset_shrinkage == "batch":
+        offsets = shrunk(offsets, stats, reliability)
+    if reliability is not None:
+        metrics["subgroup/offset_reliability"] = reliability.mean
+    if isinstance(cfg.lam, int | float):
+        return float(cfg.lam), offsets
+    rule = _lam_rules.setdefault(lam_text(cfg.lam), parse_lam(cfg.lam))
+    lam = rule.step(None if reliability is None else reliability.mean, offset_share(stats))
+    metrics["subgroup/lam"] = lam
+    return lam, offsets
 
 
 def _rows(given: Mapping[str, Any], columns: LabelColumns, index: Any) -> Rows:

@@ -47,7 +47,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 DISTRIBUTIONS = importlib.metadata.packages_distributions()
-FILES = [path for room in OWN for path in (ROOT / room).rglob("*.py")]
+FILES = sorted(path for room in OWN for path in (ROOT / room).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,7 +94,11 @@ def test_a_node_that_does_not_answer_is_a_finding(cluster):
 def test_a_job_is_submitted_to_a_running_cluster(cluster, printed_run):
     given = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     environment = {**given, "RAY_API_SERVER_ADDRESS": f"http://{cluster.head_node.webui_url}"}
-    done = subprocess.run([str(SUBMIT), *printed_run], env=environment, capture_output=True, text=True, timeout=600)
+    for _ in range(12):
+        done = subprocess.run([str(SUBMIT), *printed_run], env=environment, capture_output=True, text=True, timeout=600)
+        if "No available agent to submit job" not in done.stderr:  # the node's own takes a while to report
+            break
+        time.sleep(5)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "0 error(s)" in done.stdout and "project_name: two words" in done.stdout
 

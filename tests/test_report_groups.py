@@ -115,6 +115,11 @@ def test_a_method_at_lam_0_is_compared_with_the_papers_and_else_with_itself(sect
     ]  # fmt: skip
 
 
+def test_contrast_is_not_compared_with_another_papers_method(sections):
+    (section,) = sections(("c", -0.3, 1, {}), ("oc", 0.0, 1, {METHOD: {"oc_grpo": {"gamma": 1.0}}}))
+    assert [section.anchor(group) for group in section.groups] == [None, None]
+
+
 def test_without_lam_0_the_first_run_given_is_the_anchor(sections):
     (section,) = sections(("a", -0.3, 1, {}), ("b", 0.3, 1, {}))
     alignment, contrast = section.groups

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method
+from subgroup_offset.reports.methods import DIRECTIONS, LAM, SHUFFLE, STRATEGY, Method, family_of
 from subgroup_offset.reports.runs import Run
 from subgroup_offset.reports.settings import differing, shown, subgroup_defaults
 
@@ -62,7 +62,8 @@ class ModelRuns:
     def anchor(self, group: Group) -> Anchor | None:
         """What a method is compared with: the same settings with lam = 0, else the first group given.
 
-        Where lam = 0 was run with other settings only, it is the nearest of these.
+        Where lam = 0 was run with other settings only, it is the nearest of these, but never one with a method of the
+        family that the group has not: that is another question.
         """
         method = group.method
         if method.lam is None or method.direction == "anchor":
@@ -71,7 +72,10 @@ class ModelRuns:
         zeros = [
             other
             for other in self.groups
-            if other is not group and other.method.lam == 0 and (method.lam or other.method.direction == "anchor")
+            if other is not group
+            and other.method.lam == 0
+            and (method.lam or other.method.direction == "anchor")
+            and _family(other) <= _family(group)
         ]
         by_distance = sorted(zeros, key=lambda zero: len(_differing(group, zero) - {LAM, SHUFFLE}))
         if by_distance:
@@ -162,6 +166,11 @@ def _same_training(run: Run, other: Run) -> bool:
 
 
 @cache
+def _family(group: Group) -> set[str]:
+    settings = group.runs[0].settings
+    return set() if settings is None else family_of(settings)
+
+
 def _differing(a: Group, b: Group) -> frozenset[str]:
     first, second = a.runs[0].settings, b.runs[0].settings
     return frozenset({"(no config)"}) if first is None or second is None else differing(first, second)

@@ -83,8 +83,12 @@ def _own_name(settings: Settings) -> str:
     """A name that is not the paper's; else the methods of other papers, sorted; empty if there is neither."""
     name = str(settings.get(f"{SUBGROUP}.name", ""))
     own = name if not _PAPERS.fullmatch(name) else ""
-    methods = {key.removeprefix(f"{METHOD}.").split(".")[0] for key in settings.values if _below(key, METHOD)}
-    return own or "+".join(sorted(methods))
+    return own or "+".join(sorted(family_of(settings)))
+
+
+def family_of(settings: Settings) -> set[str]:
+    """The names under ``algorithm.subgroup.method``."""
+    return {key.removeprefix(f"{METHOD}.").split(".")[0] for key in settings.values if _below(key, METHOD)}
 
 
 def _below(key: str, section: str) -> bool:

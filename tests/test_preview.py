@@ -5,11 +5,12 @@ import re
 import pytest
 from corpus.pairs import PAIRS
 from corpus.singles import DOTS, RECOVERED, SEATS, SINGLES, TRIANGLE, UNUSABLE, WELL_FORMED
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from subgroup_offset.strategy import PAIR_MARKER, extract_pair, extract_preview
 from subgroup_offset.strategy.preview import all_previews
+from subgroup_offset.strategy.thoughts import _TAG
 
 HEADERS = ("[KEY CONDITIONS]", "[KEY IDEA]")
 
@@ -127,6 +128,7 @@ def test_the_first_well_formed_block_counts(blocks):
 @given(TEXTS, st.sampled_from(["think", "thinking", "thought"]), st.booleans(), st.sampled_from(["", " ", "\n"]))
 def test_what_is_thought_does_not_matter(thought, tag, opened, space):
     begin, end = f"<{tag}>" if opened else "", f"</{tag}>{space}"
+    assume(all(found.lastgroup is None for found in _TAG.finditer(thought)))  # a thought that is closed is over
     if not opened:  # where the chat template did it: then a tag in the text is not told from the begin of a thought
         thought = thought.replace("<", "")
     assert extract_preview(f"{begin}{thought}{end}{SEATS}") == SEATS
